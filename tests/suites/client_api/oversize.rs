@@ -279,8 +279,28 @@ async fn the_body_is_thrown_away_and_the_connection_lives_on() {
     assert_eq!(small.await.unwrap().data, "fine");
 }
 
+/// 200 kB on a link of 100 kbit/s.
 #[tokio::test(start_paused = true)]
-async fn a_body_without_an_end_is_silence() {
+async fn a_body_that_takes_long_to_arrive_is_no_silence() {
+    let mut network = Network::new();
+    let (client, mut peer) = connected(&mut network).await;
+    let large = client.get_data("/large");
+    let small = client.get_data("/small");
+    peer.expect("getData#1 /large").await;
+    peer.expect("getData#2 /small").await;
+    peer.raw(&promise(1, 16 + 200_000)).await;
+    for _ in 0..160 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        peer.raw(&[7; 1250]).await;
+    }
+    assert_eq!(large.await.unwrap_err().kind(), ErrorKind::ReplyTooLarge);
+    peer.send(&reply(Xid(2), 2, ErrorCode::OK, &data(b"fine"))).await;
+    assert_eq!(small.await.unwrap().data, "fine");
+    assert_eq!(client.stats().connections, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_only_drips_is_silence() {
     let mut network = Network::new();
     let (client, mut peer) = connected(&mut network).await;
     let reading = client.get_data("/large");

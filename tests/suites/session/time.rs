@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use zk_client::SessionConfig;
-use zk_proto::{ErrorCode, EventType, GetDataRequest, Xid};
-use zk_tests::peer::{Bench, TIMEOUT, data, payload, reply, welcome};
+use zk_client::{LeaseState, SessionConfig};
+use zk_proto::{CreateMode, CreateRequest, ErrorCode, EventType, GetDataRequest, List, Xid};
+use zk_tests::peer::{Bench, TIMEOUT, created, data, payload, reply, welcome};
 
 const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
 const MS: Duration = Duration::from_millis(1);
@@ -356,4 +356,59 @@ fn a_reply_that_says_that_the_session_is_expired_ends_it() {
     assert!(said.contains(&"Expired".to_owned()), "{said:?}");
     assert!(said.last().unwrap().starts_with("hangup: "), "{said:?}");
     assert!(said.iter().any(|told| told.starts_with("2 ")), "nobody waits for ever: {said:?}");
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Lets seconds pass in each of which so many bytes of one frame come, until the session hangs up.
+fn drips(bench: &mut Bench, bytes: usize, seconds: u64) -> Option<u64> {
+    (1..=seconds).find(|_| {
+        bench.pass(SECOND);
+        bench.session.handle_part(bench.now, bytes);
+        bench.sent();
+        !bench.said().is_empty()
+    })
+}
+
+#[test]
+fn a_frame_that_keeps_arriving_is_a_sign_of_life_and_one_that_drips_is_none() {
+    let mut bench = Bench::attached();
+    assert_eq!(drips(&mut bench, 1024, 600), None);
+    pong(&mut bench);
+    assert_eq!(bench.said(), [""; 0]);
+    for bytes in [0, 1, 1000, 1023] {
+        let mut bench = Bench::attached();
+        let dropped = drips(&mut bench, bytes, 600).unwrap();
+        assert!((8..=9).contains(&dropped), "{bytes} bytes: after {dropped} s");
+    }
+}
+
+#[test]
+fn a_frame_that_keeps_arriving_proves_nothing_for_a_lease() {
+    let lapses = |bytes| {
+        let mut bench = Bench::attached();
+        let request = CreateRequest {
+            path: "/x-",
+            data: None,
+            acl: List::new(&[]),
+            mode: CreateMode::EPHEMERAL_SEQUENTIAL,
+        };
+        let node = bench.session.submit_owned(&request, 1).unwrap();
+        bench.sent();
+        bench.answer(1, &created("/x-0000000001"));
+        let lease = bench.session.open_lease(bench.now, node, None);
+        assert_eq!(bench.said(), ["1 ok"]);
+        let lapsed = (1..=24).find(|_| {
+            bench.pass(SECOND / 2);
+            bench.session.handle_part(bench.now, bytes);
+            bench.sent();
+            bench.said();
+            matches!(bench.session.lease_state(bench.now, lease), LeaseState::Lapsed(_))
+        });
+        bench.cut();
+        bench.said();
+        lapsed
+    };
+    assert!(lapses(0).is_some());
+    assert_eq!(lapses(100_000), lapses(0));
 }

@@ -98,7 +98,13 @@ impl Subscriber for Keeper {
     fn record(&self, span: &Id, values: &Record<'_>) {
         let mut fields = Fields::default();
         values.record(&mut fields);
-        lock(&self.kept).spans.entry(span.into_u64()).or_default().extend(fields.0);
+        let mut kept = lock(&self.kept);
+        let recorded = kept.spans.entry(span.into_u64()).or_default();
+        for (name, value) in fields.0 {
+            // Subscribers that format spans as text append what is recorded again.
+            let text = recorded.entry(name).or_default();
+            text.push_str(&value);
+        }
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}

@@ -14,6 +14,7 @@ use bytes::BytesMut;
 use tokio::task::coop::unconstrained;
 use tokio::time::Sleep;
 use tracing::{Instrument, Span, debug, field, info, info_span};
+use zk_proto::SessionId;
 
 use crate::config::Host;
 use crate::driver::clock::Reading;
@@ -51,6 +52,8 @@ pub(crate) struct Driver {
     yields: bool,
     /// The session's tracing span, in which the driver runs.
     span: Span,
+    /// The session that the span names. A value that is recorded again is shown twice.
+    span_session: Option<SessionId>,
 }
 
 /// The search for a server that serves writes.
@@ -78,6 +81,7 @@ impl Driver {
             read_only: false,
             yields: false,
             span,
+            span_session: None,
         }
     }
 
@@ -229,11 +233,13 @@ impl Driver {
     /// the replies that the server has sent before are in the socket as well.
     fn poll_serve(&mut self, cx: &mut Context<'_>, wire: &mut Wire) -> Poll<Hangup> {
         loop {
+            let before = wire.input.len();
             let read = wire.poll_read(cx);
+            let received = wire.input.len().saturating_sub(before);
             let stalled = !wire.is_writable();
             let Wire { reader, input, output, .. } = wire;
             let stop = self.turn(cx, read.is_ready(), |core, now, open| {
-                let mut large = false;
+                let (mut large, mut whole) = (false, false);
                 while !input.is_empty() {
                     match reader.next_frame(input) {
                         Ok(Some(Frame::Event(event))) => {
@@ -253,6 +259,10 @@ impl Driver {
                             break;
                         }
                     }
+                    whole = true;
+                }
+                if !whole {
+                    core.handle_part(now, received);
                 }
                 if large {
                     // Bytes that are read next must not share a buffer of that size for as long as
@@ -281,12 +291,15 @@ impl Driver {
     }
 
     /// Reports a new connection, if that is the change of the state.
-    fn trace_state(&self) {
+    fn trace_state(&mut self) {
         let Stats { state, session, session_timeout, server, connections, .. } =
             self.shared.stats();
         if let (true, Some(server)) = (state.is_connected(), server) {
+            let is_named = std::mem::replace(&mut self.span_session, session) == session;
             let session = session.map(field::display);
-            self.span.record("session", &session);
+            if !is_named {
+                self.span.record("session", &session);
+            }
             let read_only = state == SessionState::ConnectedReadOnly;
             let timeout_ms = session_timeout.as_millis() as u64;
             info!(

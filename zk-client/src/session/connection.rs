@@ -80,8 +80,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ///
     /// The frame is `len` bytes long, above [`Limits::max_reply`](crate::Limits::max_reply). `head`
     /// is its first [`HEAD_BYTES`], or all of it if it is shorter. The reader of the stream
-    /// discards the rest as it comes, and does not report it here: bytes without an end are no sign
-    /// of life.
+    /// discards the rest as it comes, and reports it by [`handle_part`](Self::handle_part).
     ///
     /// If the frame is a reply, its request fails with
     /// [`ReplyTooLarge`](crate::Failure::ReplyTooLarge), and that is all. The session looks for a
@@ -100,6 +99,16 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
             Phase::Idle | Phase::Broken | Phase::Over(_) => Ok(()),
         });
+    }
+
+    /// Bytes were received that complete no frame.
+    ///
+    /// They show that the connection lives, as long as at least 1,024 bytes come in each second on
+    /// average. They are never evidence that the ensemble keeps the session: a lease needs replies.
+    pub fn handle_part(&mut self, now: Instant, bytes: usize) {
+        if self.phase == Phase::Established && bytes > 0 {
+            self.timers.heard_part(now, self.timeout, bytes);
+        }
     }
 
     /// Ends this connection without losing replies, to go on at another server.

@@ -2,8 +2,9 @@
 //!
 //! A ping is due after the client has sent nothing for a third of the session timeout, at most 10
 //! s. If the server sends nothing for two thirds, the connection counts as dead, which leaves a
-//! third to reach another server. After four thirds the session counts as dead. While a lease is
-//! open, pings are more frequent: see `session/deadline`.
+//! third to reach another server. The bytes of an unfinished frame count as well, if they come fast
+//! enough. After four thirds the session counts as dead. While a lease is open, pings are more
+//! frequent: see `session/deadline`.
 
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,11 @@ use std::time::{Duration, Instant};
 /// devices that track connections on the way may drop one that is silent for longer than this. The
 /// Java client does the same.
 const MAX_PING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The least rate, in bytes per second, at which a frame must arrive to count as a sign of life. The
+/// slowest links are many times faster, and at this rate the largest reply of
+/// [`Limits`](crate::Limits) takes less than five hours.
+const LEAST_RATE: u128 = 1024;
 
 /// How long a server may be silent before its connection counts as dead.
 pub(crate) fn silence(timeout: Duration) -> Duration {
@@ -70,6 +76,9 @@ pub(crate) struct Timers {
     lower_bound: Option<Instant>,
     /// When the last frame came, unless one of the timers that it set was stopped since.
     heard: Option<Instant>,
+    /// The frame that is arriving: when its bytes last counted as a sign of life, and how many came
+    /// since. `None` if no byte of it has come.
+    unfinished: Option<(Instant, u128)>,
     intervals: Intervals,
 }
 
@@ -112,10 +121,25 @@ impl Timers {
             // It came together with the frame before.
             return;
         }
-        self.heard = Some(now);
+        (self.heard, self.unfinished) = (Some(now), None);
         let Intervals { silence, expiry, .. } = self.intervals(timeout);
         self.set(Timer::Silence, now + silence);
         self.set(Timer::Expiry, now + expiry);
+    }
+
+    /// This many bytes came of a frame that is not complete yet. They are signs of life if they are
+    /// the first of the frame, or if the frame has arrived at the least rate since it last gave one.
+    pub(crate) fn heard_part(&mut self, now: Instant, timeout: Duration, bytes: usize) {
+        if let Some((since, earlier)) = self.unfinished {
+            let bytes = earlier + bytes as u128;
+            let elapsed = now.saturating_duration_since(since);
+            if bytes * 1000 < LEAST_RATE * elapsed.as_millis() {
+                self.unfinished = Some((since, bytes));
+                return;
+            }
+        }
+        self.heard(now, timeout);
+        self.unfinished = Some((now, 0));
     }
 
     #[inline]
