@@ -164,7 +164,7 @@
 //! | | debug | `the shards to have`, of a partitioner's member | `id`, `epoch`, `shards` |
 //! | | debug | `the work was dropped`, since its shard was lost | `shard`, `error` |
 //! | | debug | `the work has not stopped in time`, and was dropped | `shard` |
-//! | | debug | `a release is unconfirmed`, of a shard or of a partitioner's member | `of`, `error` |
+//! | | debug | `a release is unconfirmed`, of a shard or a partitioner's member | `of`, `error` |
 //! | | debug | `the member tries again`, of a partitioner | `of`, `error` |
 //!
 //! They are reported in the caller's span, and contain no data. An owner of a two-level lock that

@@ -130,11 +130,10 @@ impl Hold {
     /// After a long wait, or while the connection is gone, the lease is suspended: the last proof
     /// that the session lives is too old. The lease has sent a write then, whose reply is the next
     /// proof. The watch that the wait has left tells whether our node still exists. If there is
-    /// none, and the connection was gone, the node is read.
+    /// none, the node is read.
     pub(crate) async fn confirm(&self) -> Result<(), Error> {
         let ownership = &self.ownership;
         let mut state = ownership.lease.state();
-        let mut was_cut_off = false;
         loop {
             match state {
                 LeaseState::Valid { .. } => break,
@@ -143,9 +142,8 @@ impl Hold {
                 }
                 LeaseState::Lapsed(lapse) => return Err(ownership.lost_error(loss_of(lapse))),
                 _ => {
-                    was_cut_off |= !ownership.queue.client().state().is_connected();
                     ownership.lease.changed(state).await;
-                    if was_cut_off && !ownership.is_watched() {
+                    if !ownership.is_watched() {
                         ownership.node_is_read().await;
                     }
                     state = ownership.lease.state();

@@ -97,7 +97,7 @@ async fn who_releases_without_the_permission_is_told_and_the_next_one_gets_in_wh
         let next = timeout(4 * TIMEOUT, turn(recipe, &other, "two")).await.expect(recipe);
         next.expect(recipe);
         // A reader does not wait for another one's node.
-        tokio::time::sleep(TIMEOUT).await;
+        tokio::time::sleep(2 * TIMEOUT).await;
         assert_eq!(client.undeleted(), [""; 0], "{recipe}");
         assert!(client.state().is_connected(), "{recipe}: its session has not ended for it");
     }

@@ -118,9 +118,9 @@ impl Members {
     /// Changes that follow one another within 5 ms make one view, and so do changes that come while
     /// nobody calls this. Each view has a greater epoch than the one before.
     ///
-    /// While the client is cut off, or connected to a server without a quorum, this waits, and the [last](Self::last) view stays as it is: a
-    /// broken connection of the observer does not mean that the members have gone. After a
-    /// reconnect the group is listed anew.
+    /// While the client is cut off, or connected to a server without a quorum, this waits, and the
+    /// [last](Self::last) view stays as it is: a broken connection of the observer does not mean
+    /// that the members have gone. After a reconnect the group is listed anew.
     ///
     /// # Errors
     ///
