@@ -28,9 +28,9 @@ pub struct Limits {
     /// The largest reply, in bytes. Default: 16 MiB. The client discards a larger reply as it
     /// arrives, and the request fails with [`ReplyTooLarge`](crate::ErrorKind::ReplyTooLarge).
     /// Connection and session live on. A reply that takes long to arrive ends the connection only
-    /// if it comes at less than 1,024 bytes per second, but leases wait for what is behind it. Watch
-    /// events, ping replies and handshakes are small: the client closes the connection to a server
-    /// that sends one above this limit.
+    /// if it comes at less than 1,024 bytes per second, but leases wait for what is behind it.
+    /// Watch events, ping replies and handshakes are small: the client closes the connection to a
+    /// server that sends one above this limit.
     pub max_reply: usize,
 }
 

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// Java client does the same.
 const MAX_PING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The least rate, in bytes per second, at which a frame must arrive to count as a sign of life. The
-/// slowest links are many times faster, and at this rate the largest reply of
+/// The least rate, in bytes per second, at which a frame must arrive to count as a sign of life.
+/// The slowest links are many times faster, and at this rate the largest reply of
 /// [`Limits`](crate::Limits) takes less than five hours.
 const LEAST_RATE: u128 = 1024;
 
@@ -128,7 +128,7 @@ impl Timers {
     }
 
     /// This many bytes came of a frame that is not complete yet. They are signs of life if they are
-    /// the first of the frame, or if the frame has arrived at the least rate since it last gave one.
+    /// the first of the frame, or if it has arrived at the least rate since it last gave one.
     pub(crate) fn heard_part(&mut self, now: Instant, timeout: Duration, bytes: usize) {
         if let Some((since, earlier)) = self.unfinished {
             let bytes = earlier + bytes as u128;

@@ -51,8 +51,8 @@ pub(crate) enum State {
     /// The create is queued or in flight.
     Creating,
     /// The create was in flight when the connection broke, or its reply does not decode, was not
-    /// kept or is an error that proves nothing. The creator receives this failure if the node is not
-    /// found.
+    /// kept or is an error that proves nothing. The creator receives this failure if the node is
+    /// not found.
     Lost { failure: Failure },
     /// The node was searched for on this connection and not found. The create may be applied later,
     /// by a server that was slow, or may be unknown to a server that had been cut off. So every
