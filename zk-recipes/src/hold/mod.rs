@@ -142,6 +142,10 @@ impl Hold {
                 }
                 LeaseState::Lapsed(lapse) => return Err(ownership.lost_error(loss_of(lapse))),
                 _ => {
+                    // The read goes together with the write whose reply is waited for.
+                    if !ownership.is_watched() {
+                        ownership.check_node(true);
+                    }
                     ownership.lease.changed(state).await;
                     if !ownership.is_watched() {
                         ownership.node_is_read().await;
