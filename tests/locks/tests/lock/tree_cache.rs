@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use zk_client::{Client, CreateOptions, ErrorCode, ErrorKind, Host, OpCode, SessionKeeper, Zxid};
+use zk_client::{
+    Client, CreateOptions, ErrorCode, ErrorKind, Host, Op, OpCode, SessionKeeper, Zxid,
+};
 use zk_embedded::{Config, Fault, Server};
 use zk_recipes::{Error, Freshness, TreeCache, TreeLimits};
 use zk_tests::explore::{Script, explore, settle};
@@ -404,6 +406,46 @@ async fn a_tree_above_its_limits_ends_its_future_with_an_error() {
             settle().await;
             assert_eq!(world.server.watch_count(), 0);
             assert_eq!(followed.tree.get(ROOT).is_some(), !is_there, "no part of a tree is shown");
+        }
+    }
+}
+
+/// Follows a tree of six nodes. Between the read of `/tree/p/x` and the list of what is below
+/// `/tree/q/r`, that node is deleted, and `new` is created.
+async fn change_in_the_first_read(limits: TreeLimits, new: &str) -> (World, Followed) {
+    let world = World::new();
+    let raw = world.client().await;
+    make(&raw, &[(ROOT, ""), ("/tree/p", ""), ("/tree/p/x", "data"), ("/tree/q", "")]).await;
+    make(&raw, &[("/tree/q/r", ""), ("/tree/q/r/y", "")]).await;
+    let slow = Fault::delay(Duration::from_millis(50));
+    world.server.inject(slow.op(OpCode::GET_DATA).path("/tree/q/r"));
+    let followed = follow_within(&world, limits).await;
+    settle().await;
+    assert_eq!(followed.freshness(), Freshness::Unknown);
+    let moved = (Op::delete("/tree/p/x", None), Op::create(new, b"data", &PERSISTENT));
+    raw.multi(moved).await.unwrap();
+    (world, followed)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_moves_or_is_replaced_in_the_first_read_counts_once() {
+    // Six nodes with names and data of 9 bytes.
+    let six = 6 * 144 + 9;
+    for new in ["/tree/q/r/x", "/tree/q/r/z"] {
+        for limits in [limits(6, usize::MAX), limits(usize::MAX, six)] {
+            let (_world, followed) = change_in_the_first_read(limits, new).await;
+            followed.is_current().await;
+            settle().await;
+            assert!(!followed.following.is_finished(), "{new} within {limits:?}");
+            assert_eq!(followed.tree.status().borrow().nodes, 6);
+            assert_eq!(followed.tree.status().borrow().bytes, six);
+            assert!(followed.tree.get(new).is_some());
+        }
+        // One that does not fit fails all the same.
+        for limits in [limits(5, usize::MAX), limits(usize::MAX, six - 1)] {
+            let (_world, followed) = change_in_the_first_read(limits, new).await;
+            let ended = timeout(TIMEOUT, followed.following).await.expect("it ends").unwrap();
+            assert_eq!(ended.unwrap_err().kind(), zk_recipes::ErrorKind::TreeTooLarge);
         }
     }
 }

@@ -125,7 +125,8 @@ impl TreeCache {
     /// The memory is that of the names and the data, and up to 150 bytes for each node. While many
     /// nodes are read, there are also the lists that they are read from, and the paths that have
     /// changed meanwhile. The limits bound the tree when it has been read. They may be passed
-    /// twofold before that, because what replaces old nodes may be read before those are removed.
+    /// twofold before that, because a node may be read at its new place before the old one is
+    /// removed.
     ///
     /// # Errors
     ///

@@ -60,11 +60,11 @@ impl Shared {
     }
 
     /// The most nodes and bytes that the tree may have while it is read.
+    ///
+    /// A node that moves meanwhile is counted at both places, until the read of what has changed
+    /// removes the old one. The limits themselves are for a tree without changes to be read.
     pub(super) fn ceiling(&self) -> (usize, usize) {
         let TreeLimits { max_nodes, max_bytes } = self.limits;
-        match self.tree().nodes {
-            0 => (max_nodes, max_bytes),
-            _ => (max_nodes.saturating_mul(2), max_bytes.saturating_mul(2)),
-        }
+        (max_nodes.saturating_mul(2), max_bytes.saturating_mul(2))
     }
 }
