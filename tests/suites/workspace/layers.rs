@@ -222,6 +222,7 @@ const CRATES: &[Layers] = &[
             "coordination/cached",
             "coordination/tree_cache/tree",
             "coordination/tree_cache/shared",
+            "coordination/tree_cache/status",
             "coordination/tree_cache/reader",
             "coordination/tree_cache",
             "coordination/counter",

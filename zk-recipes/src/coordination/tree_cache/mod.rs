@@ -6,6 +6,7 @@
 
 mod reader;
 mod shared;
+mod status;
 mod tree;
 
 use std::convert::Infallible;
@@ -20,37 +21,16 @@ use zk_client::{Client, Ended, Error as ClientError, SessionKeeper, WatchMode, Z
 
 use self::reader::{Reader, Stop};
 use self::shared::Shared;
+use self::status::{Outdated, outdate, tell_current};
 use self::tree::Tree;
-use crate::coordination::cached::{Freshness, follow_each, on_each_connection};
+use crate::coordination::cached::{follow_each, on_each_connection};
 use crate::error::{Error, Fault};
 use crate::queue::attempts::{MAX_LOSSES, is_transient};
 use crate::queue::wakeups::first_of;
 
 pub use self::shared::TreeLimits;
+pub use self::status::TreeStatus;
 pub use self::tree::TreeNode;
-
-/// How far a [`TreeCache`] has come: see [`TreeCache::status`].
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct TreeStatus {
-    /// Whether the tree may be outdated. As long as it is [`Unknown`](Freshness::Unknown), the
-    /// tree looks empty.
-    pub freshness: Freshness,
-    /// Every change up to this transaction is in the tree. It never goes back.
-    ///
-    /// Some nodes may be newer: those whose [`mzxid`](TreeNode::mzxid) is greater. Between two
-    /// changes there is none, and the tree is exactly that of the server at this zxid.
-    pub zxid: Zxid,
-    /// Grows whenever a node was created, changed or deleted, by one or more.
-    pub epoch: u64,
-    /// The number of nodes.
-    pub nodes: usize,
-    /// The bytes that they take, as [limits](TreeLimits::max_bytes) count them.
-    pub bytes: usize,
-    /// Why the tree could not be read, if the last attempt failed for another reason than a lost
-    /// connection.
-    pub error: Option<Error>,
-}
 
 /// A node and everything below it, kept in memory by one recursive watch.
 ///
@@ -390,16 +370,8 @@ impl Follower {
         tree.is_whole = true;
         let (epoch, nodes, bytes) = (tree.changes, tree.nodes, tree.bytes);
         drop(tree);
-        self.tell.send_if_modified(|status| {
-            let is_known = status.freshness == Freshness::Current && status.epoch == epoch;
-            // A caller says what it wants, and then looks at the status. Under the lock of the
-            // status, either this sees what is wanted, or the caller sees this status.
-            let is_awaited = status.zxid < *self.shared.wanted.borrow();
-            let zxid = status.zxid.max(reached);
-            let freshness = Freshness::Current;
-            *status = TreeStatus { freshness, zxid, epoch, nodes, bytes, error: None };
-            !is_known || is_awaited
-        });
+        let now = TreeStatus { zxid: reached, epoch, nodes, bytes, ..TreeStatus::default() };
+        tell_current(&self.tell, now, || *self.shared.wanted.borrow());
     }
 
     fn failed(&self, error: Error) {
@@ -408,19 +380,5 @@ impl Follower {
             status.error = Some(error);
             !is_known
         });
-    }
-}
-
-/// Marks a tree as stale. Returns whether it was current.
-fn outdate(status: &mut TreeStatus) -> bool {
-    status.freshness.outdate()
-}
-
-/// Marks the tree as stale when a connection ends, or the future is dropped.
-struct Outdated<'a>(&'a watch::Sender<TreeStatus>);
-
-impl Drop for Outdated<'_> {
-    fn drop(&mut self) {
-        self.0.send_if_modified(outdate);
     }
 }
