@@ -82,7 +82,8 @@ impl Cached {
     /// is never older than the one before, also when another server that lags answers, and in the
     /// next session: the value stays [`Stale`](Freshness::Stale) until the server has caught up. It
     /// stays so for good, with the error [`Behind`](zk_client::ErrorKind::Behind), if the ensemble
-    /// is set up anew with fewer transactions than before.
+    /// is set up anew with fewer transactions than before, which looks as if the server lagged:
+    /// follow the node anew then.
     ///
     /// # The future
     ///

@@ -65,6 +65,10 @@ pub use self::tree::TreeNode;
 /// session. While the tree is [`Stale`](Freshness::Stale), it stays as it was, and is then read
 /// again: until it is `Current`, parts of it may be newer than others.
 ///
+/// If the ensemble is set up anew with fewer transactions than before, for instance from an older
+/// backup, the tree stays `Stale`, with the error [`Behind`](zk_client::ErrorKind::Behind). It
+/// cannot tell such servers from those that lag. [Follow](Self::follow) the node anew then.
+///
 /// A server [without a quorum](zk_client::SessionState::ConnectedReadOnly) gives no current tree:
 /// while the client is connected to one, the tree is `Stale`, as while the client is cut off.
 ///
