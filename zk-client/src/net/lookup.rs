@@ -58,7 +58,7 @@ impl Lookups {
         if is_first {
             let (lookups, host) = (Arc::clone(self), host.clone());
             // Removes the entry even if the resolver panics or no thread can be started.
-            let entry = Entry { lookups, host };
+            let mut entry = Entry { lookups: Some(lookups), host };
             let thread = std::thread::Builder::new().name("zk-lookup".to_owned());
             thread.spawn(move || {
                 let found = resolve(&entry.host);
@@ -83,14 +83,16 @@ impl Lookups {
 
 /// A lookup among those that have not ended.
 struct Entry {
-    lookups: Arc<Lookups>,
+    /// `None` once it has ended. A later lookup of the same name has an entry of its own then.
+    lookups: Option<Arc<Lookups>>,
     host: Host,
 }
 
 impl Entry {
     /// Ends the lookup, and returns those who wait for it.
-    fn end(&self) -> Vec<oneshot::Sender<Found>> {
-        self.lookups.lock().remove(&self.host).unwrap_or_default()
+    fn end(&mut self) -> Vec<oneshot::Sender<Found>> {
+        let lookups = self.lookups.take();
+        lookups.and_then(|lookups| lookups.lock().remove(&self.host)).unwrap_or_default()
     }
 }
 
@@ -158,6 +160,16 @@ mod tests {
         assert_eq!(first.await.unwrap(), [address()]);
         assert_eq!(second.await.unwrap(), [address()]);
         assert!(lookups.lock().is_empty());
+    }
+
+    #[test]
+    fn the_end_of_a_lookup_leaves_a_later_one_of_the_same_name_alone() {
+        let lookups = Arc::new(Lookups::default());
+        let mut earlier = Entry { lookups: Some(Arc::clone(&lookups)), host: host() };
+        drop(earlier.end());
+        lookups.lock().insert(host(), Vec::new());
+        drop(earlier);
+        assert!(lookups.lock().contains_key(&host()));
     }
 
     #[tokio::test]

@@ -256,7 +256,7 @@ impl Lock {
         };
         let resumes = ticket.resumes.saturating_add(1);
         // The node is the same, so the pass tells this holder from the one before.
-        let pass = u32::try_from(resumes).unwrap_or_default();
+        let pass = u32::try_from(resumes).unwrap_or(u32::MAX);
         let hold = Hold::unconfirmed(Place::new(queue, node)?).with_pass(pass);
         let left = LeftHeld(&hold);
         hold.confirm().await?;

@@ -2,8 +2,8 @@
 //!
 //! A release is safe because of its order: the delete of the node is sent before another task of
 //! this process can get in, and the session keeps the order of its requests. No task of its own
-//! carries out the acquire: each waiter that is polled drives it on. A task is spawned,
-//! where the session runs, only to watch over a node that lingers unused. The cohort decides who is
+//! carries out the acquire: each waiter that is polled drives it on. A task is spawned only to
+//! watch over a node that lingers unused, on the runtime of the session. The cohort decides who is
 //! next.
 
 use std::fmt;

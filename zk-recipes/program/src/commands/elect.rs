@@ -4,43 +4,26 @@ use zk_client::Client;
 use zk_recipes::{Election, FencingToken, Options, QueueEntry};
 
 use crate::arguments::Elect as Arguments;
-use crate::commands::holding::{Job, or_signal, signals, watched};
-use crate::failure::{Failure, warn};
+use crate::commands::holding::{Job, MaybeStatus, in_sessions, or_signal, watched};
+use crate::failure::{Failure, status, warn};
 use crate::output::{Json, Output, escaped};
 use crate::run::signals::Signals;
 use crate::run::supervise::Outcome;
 
 pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
-    let mut signals = signals()?;
-    let connection = &arguments.connection;
-    let builder = connection.builder()?;
-    let mut client = match or_signal(&mut signals, connection.open_with(&builder)).await {
-        Ok(client) => client?,
-        Err(status) => return Ok(status),
-    };
     // One session after the other, as long as they end without a result.
-    loop {
-        let result = match arguments.watch {
-            true => watch(&arguments, &client, &mut signals).await,
-            false => lead(&arguments, &client, &mut signals).await,
-        };
-        client.close().await;
-        if let Some(result) = result.transpose() {
-            return result;
-        }
-        client = match or_signal(&mut signals, connection.open_again(&builder)).await {
-            Ok(client) => client?,
-            Err(status) => return Ok(status),
-        };
-    }
+    let status =
+        in_sessions(&arguments.connection, None, async |client, signals, _| {
+            match arguments.watch {
+                true => watch(&arguments, client, signals).await,
+                false => lead(&arguments, client, signals).await,
+            }
+        });
+    Ok(status.await?.unwrap_or(status::FAILED))
 }
 
 /// Leads, term after term, until the command ends by itself. `None` if the session ends before.
-async fn lead(
-    arguments: &Arguments,
-    client: &Client,
-    signals: &mut Signals,
-) -> Result<Option<u8>, Failure> {
+async fn lead(arguments: &Arguments, client: &Client, signals: &mut Signals) -> MaybeStatus {
     let path = &arguments.path;
     let failed = |error| Failure::of(path, error);
     let options = Options::new().data(arguments.data.as_str()).strict_foreign(true);
@@ -70,11 +53,7 @@ async fn lead(
 }
 
 /// Prints each leader. `None` if the session ends.
-async fn watch(
-    arguments: &Arguments,
-    client: &Client,
-    signals: &mut Signals,
-) -> Result<Option<u8>, Failure> {
+async fn watch(arguments: &Arguments, client: &Client, signals: &mut Signals) -> MaybeStatus {
     let failed = |error| Failure::of(&arguments.path, error);
     let election = Election::new(client, &arguments.path).map_err(failed)?;
     let mut leaders = election.observe();

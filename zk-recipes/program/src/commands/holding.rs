@@ -134,36 +134,35 @@ pub(crate) async fn once<H: Holding>(
     }
 }
 
-fn conflict(path: &str, wait: &Wait) -> Failure {
+pub(crate) fn conflict(path: &str, wait: &Wait) -> Failure {
     Failure::new(wait.conflict_exit_code, format!("{path} is held by others"))
 }
 
 /// The exit status, or `None` if the session has ended before there was one.
-type MaybeStatus = Result<Option<u8>, Failure>;
+pub(crate) type MaybeStatus = Result<Option<u8>, Failure>;
 
-/// Runs `work` in one session after the other, until one has a result. With a limit, the time that
-/// is left is passed to `work`, and the sessions end with a conflict when it is over.
+/// Runs `work` in one session after the other, until one has a result. What is left of `limit` is
+/// passed to `work`. `None` once that is over.
 pub(crate) async fn in_sessions(
     connection: &Connection,
-    path: &str,
-    wait: &Wait,
+    limit: Option<Duration>,
     mut work: impl AsyncFnMut(&Client, &mut Signals, Option<Duration>) -> MaybeStatus,
-) -> Result<u8, Failure> {
+) -> MaybeStatus {
     let mut signals = signals()?;
     let builder = connection.builder()?;
     let mut client = match or_signal(&mut signals, connection.open_with(&builder)).await {
         Ok(client) => client?,
-        Err(status) => return Ok(status),
+        Err(status) => return Ok(Some(status)),
     };
-    let end = wait.wait.map(|time| uptime::now() + time);
+    let end = limit.map(|limit| uptime::now() + limit);
     loop {
         let left = || end.map(|end| end.saturating_sub(uptime::now()));
         let result = work(&client, &mut signals, left()).await;
         client.close().await;
-        if let Some(result) = result.transpose() {
+        if !matches!(result, Ok(None)) {
             return result;
         }
-        warn(&format!("the session has ended while waiting for {path}, which begins anew"));
+        warn("the session has ended, and the next one is opened");
         let opening = async {
             let opening = connection.open_again(&builder);
             match left() {
@@ -173,8 +172,8 @@ pub(crate) async fn in_sessions(
         };
         client = match or_signal(&mut signals, opening).await {
             Ok(Some(client)) => client?,
-            Ok(None) => return Err(conflict(path, wait)),
-            Err(status) => return Ok(status),
+            Ok(None) => return Ok(None),
+            Err(status) => return Ok(Some(status)),
         };
     }
 }
@@ -185,7 +184,7 @@ pub(crate) async fn watched() -> Result<Group, Failure> {
 }
 
 /// The signals that are passed on.
-pub(crate) fn signals() -> Result<Signals, Failure> {
+fn signals() -> Result<Signals, Failure> {
     Signals::new().map_err(|error| Failure::of("cannot catch signals", error))
 }
 

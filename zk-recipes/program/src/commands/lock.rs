@@ -7,16 +7,16 @@ use zk_client::Client;
 use zk_recipes::{Error, Guard, Lock, LockFolder, Options, RwLock};
 
 use crate::arguments::Lock as Arguments;
-use crate::commands::holding::{Job, in_sessions, once};
+use crate::commands::holding::{Job, conflict, in_sessions, once};
 use crate::failure::Failure;
 use crate::run::signals::Signals;
 
 pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
     let Arguments { path, wait, connection, .. } = &arguments;
-    in_sessions(connection, path, wait, async |client, signals, left| {
+    let status = in_sessions(connection, wait.wait, async |client, signals, left| {
         with_client(&arguments, client, signals, left).await
-    })
-    .await
+    });
+    status.await?.ok_or_else(|| conflict(path, wait))
 }
 
 async fn with_client(

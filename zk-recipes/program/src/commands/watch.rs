@@ -5,31 +5,26 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use zk_client::{Client, Error, Stat, StreamEvent, WatchMode};
 
 use crate::arguments::Watch as Arguments;
-use crate::commands::holding::{or_signal, signals};
-use crate::failure::Failure;
+use crate::commands::holding::{in_sessions, or_signal};
+use crate::failure::{Failure, status};
 use crate::output::{Json, Output};
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<u8, Failure> {
-    let connection = &arguments.target.connection;
-    let mut signals = signals()?;
-    let work = async {
-        let builder = connection.builder()?;
-        let mut client = connection.open_with(&builder).await?;
-        let mut seen = None;
-        loop {
-            let done = watch(arguments, &client, &mut seen).await;
-            client.close().await;
-            match done {
-                Err(error) if error.is_session_over() => {}
-                done => return done.map_err(|error| Failure::of(&arguments.target.path, error))?,
-            }
-            client = connection.open_again(&builder).await?;
-        }
-    };
-    match or_signal(&mut signals, work).await {
-        Ok(done) => done.map(|()| 0),
-        Err(status) => Ok(status),
-    }
+    let mut seen = None;
+    let status =
+        in_sessions(
+            &arguments.target.connection,
+            None,
+            async |client, signals, _| match or_signal(signals, watch(arguments, client, &mut seen))
+                .await
+            {
+                Ok(Ok(done)) => done.map(|()| Some(0)),
+                Ok(Err(error)) if error.is_session_over() => Ok(None),
+                Ok(Err(error)) => Err(Failure::of(&arguments.target.path, error)),
+                Err(status) => Ok(Some(status)),
+            },
+        );
+    Ok(status.await?.unwrap_or(status::FAILED))
 }
 
 /// What a watch reports changes of: a value that differs after nearly every change.

@@ -29,7 +29,7 @@ async fn the_command_runs_again_in_the_next_term() {
     let third = Process::new(&candidate.line().await);
     assert!(!second.is_alive() && third.is_alive());
     let ended = candidate.end().await;
-    assert_eq!((ended.status, ended.errors.lines().count()), (4, 2), "{ended:?}");
+    assert_eq!((ended.status, ended.errors.lines().count()), (4, 3), "{ended:?}");
     assert_eq!(server.children("/leader"), [""; 0]);
 }
 

@@ -59,11 +59,11 @@ pub use self::tree::TreeNode;
 ///
 /// # What it promises
 ///
-/// While the tree is [`Current`](Freshness::Current), a change comes into it after the event and
-/// one read. [`wait_for_zxid`](Self::wait_for_zxid) waits until a certain change is in it. A node
-/// is never older than it was before, also when another server that lags answers, and in the next
-/// session. While the tree is [`Stale`](Freshness::Stale), it stays as it was, and is then read
-/// again: until it is `Current`, parts of it may be newer than others.
+/// While the tree is [`Current`](crate::Freshness::Current), a change comes into it after the event
+/// and one read. [`wait_for_zxid`](Self::wait_for_zxid) waits until a certain change is in it. A
+/// node is never older than it was before, also when another server that lags answers, and in the
+/// next session. While the tree is [`Stale`](crate::Freshness::Stale), it stays as it was, and is
+/// then read again: until it is `Current`, parts of it may be newer than others.
 ///
 /// If the ensemble is set up anew with fewer transactions than before, for instance from an older
 /// backup, the tree stays `Stale`, with the error [`Behind`](zk_client::ErrorKind::Behind). It

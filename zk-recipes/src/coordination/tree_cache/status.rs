@@ -9,7 +9,8 @@ use zk_client::Zxid;
 use crate::coordination::cached::Freshness;
 use crate::error::Error;
 
-/// How far a [`TreeCache`] has come: see [`TreeCache::status`].
+/// How far a [`TreeCache`](crate::TreeCache) has come: see
+/// [`TreeCache::status`](crate::TreeCache::status).
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TreeStatus {
@@ -18,14 +19,14 @@ pub struct TreeStatus {
     pub freshness: Freshness,
     /// Every change up to this transaction is in the tree. It never goes back.
     ///
-    /// Some nodes may be newer: those whose [`mzxid`](TreeNode::mzxid) is greater. Between two
-    /// changes there is none, and the tree is exactly that of the server at this zxid.
+    /// Some nodes may be newer: those whose [`mzxid`](crate::TreeNode::mzxid) is greater. Between
+    /// two changes there is none, and the tree is exactly that of the server at this zxid.
     pub zxid: Zxid,
     /// Grows whenever a node was created, changed or deleted, by one or more.
     pub epoch: u64,
     /// The number of nodes.
     pub nodes: usize,
-    /// The bytes that they take, as [limits](TreeLimits::max_bytes) count them.
+    /// The bytes that they take, as [limits](crate::TreeLimits::max_bytes) count them.
     pub bytes: usize,
     /// Why the tree could not be read, if the last attempt failed for another reason than a lost
     /// connection.
