@@ -11,8 +11,8 @@ use zk_client::{
 use zk_embedded::{Config, Server};
 use zk_proto::{
     CreateMode, CreateRequest, DecodeError, ErrorCode, EventType, ExistsRequest, ExistsResponse,
-    GetChildrenRequest, GetChildrenResponse, GetDataRequest, List, MultiOp, MultiRequest,
-    SyncResponse, Text, Xid, frame,
+    GetChildrenRequest, GetDataRequest, List, MultiOp, MultiRequest, SyncResponse, Text, Xid,
+    frame,
 };
 use zk_tests::peer::{Bench, Clock, Network, Peer, SESSION, TIMEOUT, data, reply, stat_of};
 
@@ -164,7 +164,7 @@ fn unheard() -> (Bench, OwnedNodeId) {
     assert_eq!(bench.sent(), ["create2#1 /l/x-"]);
     bench.oversized(1, ErrorCode::OK, LARGE);
     assert_eq!(bench.said(), [""; 0], "the creator waits");
-    assert_eq!(bench.sent(), ["sync#2 /l", "getChildren#3 /l"]);
+    assert_eq!(bench.sent(), ["sync#2 /l", "getEphemerals#3 /l/"]);
     bench.answer(2, &SyncResponse { path: Text::new("/l") });
     (bench, node)
 }
@@ -176,7 +176,7 @@ fn own() -> ExistsResponse {
 #[test]
 fn an_owned_node_whose_reply_was_too_large_is_found() {
     let (mut bench, node) = unheard();
-    bench.answer(3, &GetChildrenResponse { children: List::new(&["x-0000000007"]) });
+    bench.answer_ephemerals(3, "/l/", &["x-0000000007"]);
     assert_eq!(bench.sent(), ["exists#4 /l/x-0000000007"]);
     bench.answer(4, &own());
     assert_eq!(bench.said(), ["1 ok"]);
@@ -196,9 +196,9 @@ fn an_owned_node_that_cannot_be_listed_is_looked_for_again_and_goes() {
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);
     bench.attach();
-    assert_eq!(bench.sent(), ["sync#4 /l", "getChildren#5 /l"]);
+    assert_eq!(bench.sent(), ["sync#4 /l", "getEphemerals#5 /l/"]);
     bench.answer(4, &SyncResponse { path: Text::new("/l") });
-    bench.answer(5, &GetChildrenResponse { children: List::new(&["x-0000000007"]) });
+    bench.answer_ephemerals(5, "/l/", &["x-0000000007"]);
     assert_eq!(bench.sent(), ["exists#6 /l/x-0000000007"]);
     bench.answer(6, &own());
     assert_eq!(bench.sent(), ["delete#7 /l/x-0000000007"]);
@@ -214,24 +214,20 @@ fn owned_nodes_of_a_multi_whose_reply_was_too_large_are_found() {
     bench.session.submit_multi_owned(&MultiRequest::new(&ops), owned).unwrap();
     assert_eq!(bench.sent().len(), 1);
     bench.oversized(1, ErrorCode::OK, LARGE);
-    let looks = ["sync#2 /l", "getChildren#3 /l", "sync#4 /l", "getChildren#5 /l"];
-    assert_eq!(bench.sent(), looks);
-    for (sync, list) in [(2, 3), (4, 5)] {
-        bench.answer(sync, &SyncResponse { path: Text::new("/l") });
-        let names = ["x-0000000007", "y-0000000008"];
-        bench.answer(list, &GetChildrenResponse { children: List::new(&names) });
-    }
-    assert_eq!(bench.sent(), ["exists#6 /l/x-0000000007", "exists#7 /l/y-0000000008"]);
-    bench.answer(6, &own());
+    assert_eq!(bench.sent(), ["sync#2 /l", "getEphemerals#3 /l/"]);
+    bench.answer(2, &SyncResponse { path: Text::new("/l") });
+    bench.answer_ephemerals(3, "/l/", &["x-0000000007", "y-0000000008"]);
+    assert_eq!(bench.sent(), ["exists#4 /l/x-0000000007", "exists#5 /l/y-0000000008"]);
+    bench.answer(4, &own());
     // The reply's header does not show whether the multi has failed.
-    bench.refuse(7, ErrorCode::NO_NODE);
+    bench.refuse(5, ErrorCode::NO_NODE);
     assert_eq!(bench.said(), ["1 ok", "2 too large: 20000000"]);
 }
 
 #[test]
 fn a_delete_that_was_answered_at_length_is_done() {
     let (mut bench, node) = unheard();
-    bench.answer(3, &GetChildrenResponse { children: List::new(&["x-0000000007"]) });
+    bench.answer_ephemerals(3, "/l/", &["x-0000000007"]);
     assert_eq!(bench.sent(), ["exists#4 /l/x-0000000007"]);
     bench.answer(4, &own());
     bench.session.release(node, Some(2)).unwrap();
@@ -380,8 +376,8 @@ async fn large_nodes_cost_no_connection() {
     assert_eq!(watcher.changed().await.unwrap().kind, EventType::NODE_DATA_CHANGED);
     assert_eq!(&client.get_data("/large").await.unwrap().data[..], b"small");
 
-    // The path is as long as the limit, and so is each reply that holds it.
-    let stem = format!("/{}-", "n".repeat(450));
+    // The path is as long as the limit, and so is each reply that holds it, also that of a search.
+    let stem = format!("/{}-", "n".repeat(485));
     let node = client.create_owned(&stem, b"", &OWNED).await.unwrap_err();
     assert_eq!((node.kind(), node.outcome()), (ErrorKind::ReplyTooLarge, Outcome::Unknown));
     let other = format!("{stem}2");

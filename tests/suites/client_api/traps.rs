@@ -334,7 +334,7 @@ fn a_frame_without_a_whole_header_is_no_reply() {
 async fn a_lock_that_fails_on_any_request_leaves_no_contender() {
     for op in [
         OpCode::CREATE2,
-        OpCode::GET_CHILDREN,
+        OpCode::GET_EPHEMERALS,
         OpCode::GET_CHILDREN2,
         OpCode::EXISTS,
         OpCode::GET_DATA,

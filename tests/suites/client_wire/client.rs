@@ -18,8 +18,8 @@ use zk_client::{
     Op, Outcome, PathRule, SessionState, Transport, WatchMode,
 };
 use zk_proto::{
-    Create2Response, CreateResponse, ErrorCode, ExistsResponse, GetChildren2Response,
-    GetChildrenResponse, List, MultiResponse, MultiResult, OpCode, SetDataResponse,
+    Create2Response, CreateResponse, ErrorCode, ExistsResponse, GetChildren2Response, List,
+    MultiResponse, MultiResult, OpCode, SetDataResponse,
 };
 use zk_tests::peer::{
     Clock, Dialer, Network, Peer, SESSION, TIMEOUT, created, data, stat_of, there,
@@ -524,9 +524,9 @@ async fn an_owned_node_whose_create_was_lost_is_found_again() {
     drop(peer);
     let mut peer = network.attach().await;
     peer.expect("sync#2 /locks").await;
-    peer.expect("getChildren#3 /locks").await;
+    peer.expect("getEphemerals#3 /locks/").await;
     peer.answer(&()).await;
-    peer.answer(&GetChildrenResponse { children: List::new(&["x-0000000004"]) }).await;
+    peer.answer_ephemerals(&["/locks/x-0000000004"]).await;
     peer.expect("exists#4 /locks/x-0000000004").await;
     peer.answer(&ExistsResponse { stat: stat_of(SESSION) }).await;
     let node = creating.await.unwrap();
@@ -904,19 +904,15 @@ async fn owned_nodes_of_a_multi_have_each_an_owner() {
     let [first, second] = replies.try_into().unwrap();
     drop(first);
     let mut peer = network.attach().await;
-    for request in ["sync#5", "getChildren#6", "sync#7", "getChildren#8"] {
-        peer.expect(&format!("{request} /shop")).await;
-    }
-    let children = ["x-0000000001", "y-0000000007"];
-    for _ in 0..2 {
-        peer.answer(&()).await;
-        peer.answer(&GetChildrenResponse { children: List::new(&children) }).await;
-    }
-    for request in ["exists#9 /shop/x-0000000001", "exists#10 /shop/y-0000000007"] {
+    peer.expect("sync#5 /shop").await;
+    peer.expect("getEphemerals#6 /shop/").await;
+    peer.answer(&()).await;
+    peer.answer_ephemerals(&["/shop/x-0000000001", "/shop/y-0000000007"]).await;
+    for request in ["exists#7 /shop/x-0000000001", "exists#8 /shop/y-0000000007"] {
         peer.expect(request).await;
         peer.answer(&ExistsResponse { stat: stat_of(SESSION) }).await;
     }
-    peer.expect("delete#11 /shop/x-0000000001").await;
+    peer.expect("delete#9 /shop/x-0000000001").await;
     peer.answer(&()).await;
     let second = second.await.unwrap();
     assert_eq!((second.path(), second.czxid()), ("/y-0000000007", stat_of(SESSION).czxid));

@@ -34,7 +34,8 @@ async fn is_untouched(bystander: &mut RawClient) {
 
 /// `true` for a failure that leaves open whether the request was carried out.
 fn is_unknown(error: &zk_client::Error) -> bool {
-    (error.kind(), error.outcome()) == (ErrorKind::ConnectionLoss, Outcome::Unknown)
+    let lost = [ErrorKind::ConnectionLoss, ErrorKind::NeverAnswered];
+    lost.contains(&error.kind()) && error.outcome() == Outcome::Unknown
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,8 +8,7 @@ use zk_client::session::{Event, LeaseId, OwnedNodeId};
 use zk_client::{DeadlineRule, Ended, Lapse, LeaseState, SessionConfig};
 use zk_proto::{
     CheckVersionRequest, CreateMode, CreateRequest, DeleteRequest, ErrorCode, EventType,
-    ExistsResponse, GetChildrenResponse, GetDataRequest, List, MultiOp, MultiRequest, OpCode,
-    SyncResponse, Text, Xid,
+    ExistsResponse, GetDataRequest, List, MultiOp, MultiRequest, OpCode, SyncResponse, Text, Xid,
 };
 use zk_tests::peer::{
     Bench, SESSION, TIMEOUT, created, data, expired, payload, reply, stat_of, welcome,
@@ -702,9 +701,9 @@ fn found() -> (Bench, LeaseId, Instant) {
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);
     bench.attach();
-    assert_eq!(bench.sent(), ["sync#2 /locks", "getChildren#3 /locks"]);
+    assert_eq!(bench.sent(), ["sync#2 /locks", "getEphemerals#3 /locks/"]);
     bench.answer(2, &SyncResponse { path: Text::new("/locks") });
-    bench.answer(3, &GetChildrenResponse { children: List::new(&["x-0000000003"]) });
+    bench.answer_ephemerals(3, "/locks/", &["x-0000000003"]);
     bench.pass(MS);
     assert_eq!(bench.sent(), [format!("exists#4 {NODE}")]);
     let asked = bench.now;

@@ -2,6 +2,7 @@
 
 mod auth;
 mod handshake;
+mod hang_ups;
 mod lease;
 mod model;
 mod moving;

@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use zk_client::Failure;
 use zk_client::session::{Event, OwnedNodeId};
 use zk_proto::{
-    CreateMode, CreateRequest, ErrorCode, ExistsResponse, GetChildrenResponse, List, OpCode,
-    SyncResponse, Text,
+    CreateMode, CreateRequest, ErrorCode, ExistsResponse, List, OpCode, SyncResponse, Text,
 };
 use zk_tests::peer::{Bench, Request, SESSION, TIMEOUT, created, payload, stat_of, welcome};
 
@@ -54,9 +53,7 @@ impl Server {
                 Answer::Created(path)
             }
             OpCode::SYNC => Answer::Synced,
-            OpCode::GET_CHILDREN => {
-                Answer::Listed(self.nodes.iter().map(|node| node.replacen("/l/", "", 1)).collect())
-            }
+            OpCode::GET_EPHEMERALS => Answer::Listed(self.nodes.clone()),
             OpCode::EXISTS if there => Answer::There,
             OpCode::DELETE if there => {
                 self.nodes.retain(|node| node != request.path());
@@ -72,9 +69,9 @@ fn deliver(bench: &mut Bench, xid: i32, answer: Answer) {
     match answer {
         Answer::Created(path) => bench.answer(xid, &created(&path)),
         Answer::Synced => bench.answer(xid, &SyncResponse { path: Text::new("/l") }),
-        Answer::Listed(names) => {
-            let names = names.iter().map(String::as_str).collect::<Vec<_>>();
-            bench.answer(xid, &GetChildrenResponse { children: List::new(&names) });
+        Answer::Listed(paths) => {
+            let paths = paths.iter().map(String::as_str).collect::<Vec<_>>();
+            bench.answer_ephemerals(xid, "", &paths);
         }
         Answer::There => bench.answer(xid, &ExistsResponse { stat: stat_of(SESSION) }),
         Answer::Done => bench.answer(xid, &()),

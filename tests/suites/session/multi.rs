@@ -6,8 +6,8 @@ use zk_client::Failure;
 use zk_client::session::{Event, OwnedNodeId};
 use zk_proto::{
     CheckVersionRequest, Create2Response, CreateMode, CreateRequest, CreateResponse, Decode,
-    DeleteRequest, ErrorCode, ExistsResponse, GetChildrenResponse, GetDataRequest, GetDataResponse,
-    List, MultiOp, MultiRequest, MultiResponse, MultiResult, Zxid,
+    DeleteRequest, ErrorCode, ExistsResponse, GetDataRequest, GetDataResponse, List, MultiOp,
+    MultiRequest, MultiResponse, MultiResult, Zxid,
 };
 use zk_tests::peer::{Bench, SESSION, TIMEOUT, created, data, expired, payload, stat_of};
 
@@ -65,16 +65,13 @@ fn lost() -> (Bench, [OwnedNodeId; 2]) {
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"], "the creators wait");
     bench.attach();
-    let look = ["sync#2", "getChildren#3", "sync#4", "getChildren#5"];
-    assert_eq!(bench.sent(), look.map(|request| format!("{request} /locks")));
+    assert_eq!(bench.sent(), ["sync#2 /locks", "getEphemerals#3 /locks/"], "one search for both");
     (bench, owned_nodes)
 }
 
 fn list(bench: &mut Bench, children: &[&str]) {
-    for xid in [2, 4] {
-        bench.answer(xid, &());
-        bench.answer(xid + 1, &GetChildrenResponse { children: List::new(children) });
-    }
+    bench.answer(2, &());
+    bench.answer_ephemerals(3, "/locks/", children);
 }
 
 /// The results of the creators: the path, and the transaction that created the node.
@@ -143,8 +140,7 @@ fn a_multi_whose_error_proves_nothing_is_looked_for() {
     let (mut bench, _) = asked();
     bench.refuse(1, ErrorCode::MARSHALLING_ERROR);
     assert_eq!(bench.said(), [""; 0], "the creators wait");
-    let look = ["sync#2", "getChildren#3", "sync#4", "getChildren#5"];
-    assert_eq!(bench.sent(), look.map(|request| format!("{request} /locks")));
+    assert_eq!(bench.sent(), ["sync#2 /locks", "getEphemerals#3 /locks/"], "one search for both");
 }
 
 #[test]
@@ -162,16 +158,16 @@ fn a_multi_that_does_not_fit_leaves_no_claim() {
 fn a_lost_multi_that_was_applied_is_found_node_by_node() {
     let (mut bench, [_, second]) = lost();
     list(&mut bench, &["u-read-0000000009", "u-write-0000000007", "v-0000000001"]);
-    assert_eq!(bench.sent(), [format!("exists#6 {MADE}"), format!("exists#7 {AT}")]);
-    bench.answer(6, &ExistsResponse { stat: stat_of(SESSION) });
-    bench.answer(7, &ExistsResponse { stat: stat_of(SESSION) });
+    assert_eq!(bench.sent(), [format!("exists#4 {MADE}"), format!("exists#5 {AT}")]);
+    bench.answer(4, &ExistsResponse { stat: stat_of(SESSION) });
+    bench.answer(5, &ExistsResponse { stat: stat_of(SESSION) });
     let told = [(FIRST, MADE.to_owned(), Zxid(0x77)), (SECOND, AT.to_owned(), Zxid(0x77))];
     assert_eq!(nodes(&mut bench), told);
     assert_eq!(bench.load(), (0, 0, 2));
 
     bench.session.release(second, None).unwrap();
-    assert_eq!(bench.sent(), [format!("delete#8 {AT}")]);
-    bench.answer(8, &());
+    assert_eq!(bench.sent(), [format!("delete#6 {AT}")]);
+    bench.answer(6, &());
 }
 
 #[test]
@@ -221,7 +217,7 @@ fn a_multi_whose_answer_makes_no_sense_is_looked_for() {
         bench.cut();
         assert_eq!(bench.said(), ["Disconnected"], "nobody was told half of it");
         bench.attach();
-        assert_eq!(bench.sent().len(), 4);
+        assert_eq!(bench.sent().len(), 2);
         list(&mut bench, &[]);
         assert_eq!(bench.said(), ["1 lost, unsent", "2 lost, unsent"]);
     }
@@ -331,11 +327,11 @@ fn a_lost_create_is_found_before_a_session_is_detached() {
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);
     bench.attach();
-    assert_eq!(bench.sent().len(), 4);
+    assert_eq!(bench.sent().len(), 2);
     list(&mut bench, &["u-read-0000000009"]);
     assert_eq!(bench.said(), ["2 lost, unsent"]);
-    assert_eq!(bench.sent(), [format!("exists#6 {MADE}")]);
-    bench.answer(6, &ExistsResponse { stat: stat_of(SESSION) });
+    assert_eq!(bench.sent(), [format!("exists#4 {MADE}")]);
+    bench.answer(4, &ExistsResponse { stat: stat_of(SESSION) });
     assert_eq!(bench.said(), ["1 ok", "Closed", "hangup: the client is closed"]);
 }
 

@@ -19,10 +19,13 @@ const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
 const CREATOR: u32 = 1;
 const RELEASER: u32 = 2;
 
-fn create(bench: &mut Bench) -> OwnedNodeId {
+fn request() -> CreateRequest<'static> {
     let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
-    let request = CreateRequest { path: STEM, data: None, acl: List::new(&[]), mode };
-    bench.session.submit_owned(&request, CREATOR).unwrap()
+    CreateRequest { path: STEM, data: None, acl: List::new(&[]), mode }
+}
+
+fn create(bench: &mut Bench) -> OwnedNodeId {
+    bench.session.submit_owned(&request(), CREATOR).unwrap()
 }
 
 /// A connected session whose create is on the wire.
@@ -57,10 +60,10 @@ fn look(bench: &mut Bench, xid: i32, children: &[&str]) {
     bench.attach();
     assert_eq!(
         bench.sent(),
-        [format!("sync#{xid} /locks"), format!("getChildren#{} /locks", xid + 1)]
+        [format!("sync#{xid} /locks"), format!("getEphemerals#{} /locks/", xid + 1)]
     );
     bench.answer(xid, &SyncResponse { path: Text::new("/locks") });
-    bench.answer(xid + 1, &GetChildrenResponse { children: List::new(children) });
+    bench.answer_ephemerals(xid + 1, "/locks/", children);
 }
 
 /// The children of the folder, including our node.
@@ -182,9 +185,9 @@ fn a_lost_create_at_the_root_is_looked_for_there() {
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);
     bench.attach();
-    assert_eq!(bench.sent(), ["sync#2 /", "getChildren#3 /"]);
+    assert_eq!(bench.sent(), ["sync#2 /", "getEphemerals#3 /"]);
     bench.answer(2, &());
-    bench.answer(3, &GetChildrenResponse { children: List::new(FOUND) });
+    bench.answer_ephemerals(3, "/", FOUND);
     assert_eq!(bench.sent(), ["exists#4 /x-0000000003"]);
     bench.answer(4, &owned_by(SESSION));
     assert_eq!(bench.said(), ["1 ok"]);
@@ -299,13 +302,13 @@ fn a_look_that_was_cut_off_is_repeated() {
         let (mut bench, _) = lost();
         bench.attach();
         if answered > 0 {
-            assert_eq!(bench.sent(), ["sync#2 /locks", "getChildren#3 /locks"]);
+            assert_eq!(bench.sent(), ["sync#2 /locks", "getEphemerals#3 /locks/"]);
         }
         if answered > 1 {
             bench.answer(2, &());
         }
         if answered > 2 {
-            bench.answer(3, &GetChildrenResponse { children: List::new(FOUND) });
+            bench.answer_ephemerals(3, "/locks/", FOUND);
             assert_eq!(bench.sent(), ["exists#4 /locks/x-0000000003"]);
         }
         bench.cut();
@@ -377,11 +380,11 @@ fn a_look_that_was_refused_leaves_the_outcome_open_and_is_repeated() {
     for refused in [2, 3] {
         let (mut bench, _) = lost();
         bench.attach();
-        assert_eq!(bench.sent(), ["sync#2 /locks", "getChildren#3 /locks"]);
+        assert_eq!(bench.sent(), ["sync#2 /locks", "getEphemerals#3 /locks/"]);
         for xid in [2, 3] {
             match xid == refused {
                 true => bench.refuse(xid, ErrorCode::NO_AUTH),
-                false => bench.answer(xid, &GetChildrenResponse { children: List::new(OTHERS) }),
+                false => bench.answer_ephemerals(xid, "/locks/", OTHERS),
             }
         }
         assert_eq!(bench.said(), ["1 lost, sent"]);
@@ -415,10 +418,10 @@ fn a_create_whose_error_proves_nothing_is_looked_for_at_once() {
         let (mut bench, _) = creating();
         bench.refuse(1, ErrorCode(code));
         assert_eq!(bench.said(), [""; 0], "{code}: the creator waits");
-        assert_eq!(bench.sent(), ["sync#2 /locks", "getChildren#3 /locks"]);
+        assert_eq!(bench.sent(), ["sync#2 /locks", "getEphemerals#3 /locks/"]);
         bench.answer(2, &());
         let children = if exists { FOUND } else { OTHERS };
-        bench.answer(3, &GetChildrenResponse { children: List::new(children) });
+        bench.answer_ephemerals(3, "/locks/", children);
         if exists {
             assert_eq!(bench.sent(), [format!("exists#4 {NODE}")]);
             bench.answer(4, &owned_by(SESSION));
@@ -558,8 +561,8 @@ fn serve(bench: &mut Bench, children: &[&str]) -> Served {
 fn answer(bench: &mut Bench, request: &Request, children: &[&str]) {
     let xid = request.xid().0;
     match request.op() {
-        OpCode::GET_CHILDREN => {
-            bench.answer(xid, &GetChildrenResponse { children: List::new(children) });
+        OpCode::GET_EPHEMERALS => {
+            bench.answer_ephemerals(xid, "/locks/", children);
         }
         OpCode::EXISTS => bench.answer(xid, &owned_by(SESSION)),
         _ => bench.answer(xid, &()),
@@ -651,11 +654,10 @@ fn what_is_held_is_left_alone_by_a_reconnect() {
 }
 
 #[test]
-fn several_lost_creates_are_each_looked_for_in_order() {
+fn lost_creates_in_several_folders_are_each_looked_for() {
     let mut bench = Bench::attached();
     for (token, stem) in [(1, "/locks/x-"), (2, "/jobs/y-")] {
-        let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
-        let request = CreateRequest { path: stem, data: None, acl: List::new(&[]), mode };
+        let request = CreateRequest { path: stem, ..request() };
         bench.session.submit_owned(&request, token).unwrap();
     }
     bench.sent();
@@ -665,13 +667,13 @@ fn several_lost_creates_are_each_looked_for_in_order() {
     let sent = bench.sent();
     assert_eq!(
         sent,
-        ["sync#3 /locks", "getChildren#4 /locks", "sync#5 /jobs", "getChildren#6 /jobs"]
+        ["sync#3 /jobs", "getEphemerals#4 /jobs/", "sync#5 /locks", "getEphemerals#6 /locks/"]
     );
     bench.answer(3, &());
-    bench.answer(4, &GetChildrenResponse { children: List::new(&[]) });
-    bench.answer(5, &());
-    bench.answer(6, &GetChildrenResponse { children: List::new(&["y-1"]) });
+    bench.answer_ephemerals(4, "/jobs/", &["y-1"]);
     assert_eq!(bench.sent(), ["exists#7 /jobs/y-1"]);
+    bench.answer(5, &());
+    bench.answer_ephemerals(6, "/locks/", &[]);
     bench.answer(7, &owned_by(SESSION));
     assert_eq!(bench.said(), ["1 lost, unsent", "2 ok"]);
 }
@@ -755,4 +757,99 @@ fn closing_ends_what_is_owned() {
     bench.answer(2, &Bytes::new().is_empty());
     assert_eq!(bench.said(), ["Closed", "hangup: the client is closed"]);
     assert_eq!(bench.load(), (0, 0, 0));
+}
+
+/// Creates this many nodes in each of the folders, and loses them.
+fn lose(bench: &mut Bench, folders: u32, nodes: u32) {
+    for token in 0..folders * nodes {
+        let stem = format!("/f{:03}/x{token:04}-", token % folders);
+        let request = CreateRequest { path: &stem, ..request() };
+        bench.session.submit_owned(&request, token).unwrap();
+    }
+    bench.sent();
+    bench.cut();
+    assert_eq!(bench.said(), ["Disconnected"]);
+    bench.attach();
+}
+
+#[test]
+fn one_search_of_a_folder_serves_all_of_its_lost_nodes() {
+    let mut bench = Bench::attached();
+    lose(&mut bench, 1, 500);
+    assert_eq!(bench.sent(), ["sync#501 /f000", "getEphemerals#502 /f000/"]);
+    bench.answer(501, &());
+    let names = (0..500).map(|n| format!("x{n:04}-0000000001")).collect::<Vec<_>>();
+    let names = names.iter().map(String::as_str).collect::<Vec<_>>();
+    bench.answer_ephemerals(502, "/f000/", &names);
+    let looks = (0..500).map(|n| format!("exists#{} /f000/x{n:04}-0000000001", 503 + n));
+    assert_eq!(bench.sent(), looks.collect::<Vec<_>>());
+    (503..1003).for_each(|xid| bench.answer(xid, &owned_by(SESSION)));
+    assert_eq!(bench.said(), (0..500).map(|token| format!("{token} ok")).collect::<Vec<_>>());
+    assert_eq!(bench.sent(), [""; 0]);
+}
+
+/// Replies come in order, so what proves a lease would wait behind all searches.
+#[test]
+fn few_folders_are_searched_at_a_time() {
+    let mut bench = Bench::attached();
+    lose(&mut bench, 100, 2);
+    let mut open = std::collections::VecDeque::new();
+    let mut searches = 0;
+    loop {
+        open.extend(bench.requests());
+        assert!(open.len() <= 16, "{} requests are out", open.len());
+        let Some(request) = open.pop_front() else { break };
+        match request.op() {
+            OpCode::GET_EPHEMERALS => {
+                searches += 1;
+                bench.answer_ephemerals(request.xid().0, "/", &[]);
+            }
+            _ => bench.answer(request.xid().0, &()),
+        }
+    }
+    assert_eq!(searches, 100, "each folder once");
+    let said = bench.said();
+    assert_eq!(said.len(), 200);
+    assert!(said.iter().all(|said| said.ends_with("lost, unsent")), "{said:?}");
+}
+
+#[test]
+fn a_node_that_is_lost_during_a_search_is_looked_for_by_the_next_one() {
+    let (mut bench, _) = creating();
+    let second = CreateRequest { path: "/locks/z-", ..request() };
+    bench.session.submit_owned(&second, 3).unwrap();
+    assert_eq!(bench.sent(), ["create2#2 /locks/z-"]);
+    bench.refuse(1, ErrorCode(-7));
+    assert_eq!(bench.sent(), ["sync#3 /locks", "getEphemerals#4 /locks/"]);
+    bench.refuse(2, ErrorCode(-7));
+    assert_eq!(bench.sent(), [""; 0], "what is asked already may be too early for this node");
+    bench.answer(3, &());
+    bench.answer_ephemerals(4, "/locks/", &["x-0000000003", "z-0000000004"]);
+    let next = ["exists#5 /locks/x-0000000003", "sync#6 /locks", "getEphemerals#7 /locks/"];
+    assert_eq!(bench.sent(), next);
+    bench.answer(5, &owned_by(SESSION));
+    bench.answer(6, &());
+    bench.answer_ephemerals(7, "/locks/", &["x-0000000003", "z-0000000004"]);
+    assert_eq!(bench.sent(), ["exists#8 /locks/z-0000000004"]);
+    bench.answer(8, &owned_by(SESSION));
+    assert_eq!(bench.said(), ["1 ok", "3 ok"]);
+}
+
+/// Servers before 3.6 do not know getEphemerals, and hang up on what they do not know.
+#[test]
+fn an_older_server_is_asked_for_a_listing() {
+    let (mut bench, _) = lost();
+    bench.attach();
+    assert_eq!(bench.sent(), ["sync#2 /locks", "getEphemerals#3 /locks/"]);
+    bench.answer(2, &());
+    bench.refuse(3, ErrorCode::UNIMPLEMENTED);
+    bench.cut();
+    assert_eq!(bench.said(), ["Disconnected"], "the creator waits");
+    bench.attach();
+    assert_eq!(bench.sent(), ["sync#4 /locks", "getChildren#5 /locks"]);
+    bench.answer(4, &());
+    bench.answer(5, &GetChildrenResponse { children: List::new(FOUND) });
+    assert_eq!(bench.sent(), [format!("exists#6 {NODE}")]);
+    bench.answer(6, &owned_by(SESSION));
+    assert_eq!(bench.said(), ["1 ok"]);
 }

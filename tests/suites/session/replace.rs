@@ -5,8 +5,7 @@ use zk_client::Failure;
 use zk_client::session::{Event, OwnedNodeId};
 use zk_proto::{
     CreateMode, CreateRequest, CreateResponse, DeleteRequest, ErrorCode, ExistsResponse,
-    GetChildrenResponse, GetDataRequest, List, MultiOp, MultiRequest, MultiResponse, MultiResult,
-    OpCode,
+    GetDataRequest, List, MultiOp, MultiRequest, MultiResponse, MultiResult, OpCode,
 };
 use zk_tests::peer::{Bench, SESSION, created, stat_of};
 
@@ -251,7 +250,7 @@ fn a_lost_answer_repeats_the_delete_and_looks_for_the_new_node() {
         assert_eq!(bench.said(), ["2 lost, sent", "Disconnected"]);
         bench.attach();
         let urgent = [format!("delete#4 {OLD}"), "sync#5 /locks".into()];
-        assert_eq!(bench.sent(), [&urgent[..], &["getChildren#6 /locks".into()]].concat());
+        assert_eq!(bench.sent(), [&urgent[..], &["getEphemerals#6 /locks/".into()]].concat());
         if happened {
             bench.refuse(4, ErrorCode::NO_NODE);
         } else {
@@ -259,7 +258,7 @@ fn a_lost_answer_repeats_the_delete_and_looks_for_the_new_node() {
         }
         bench.answer(5, &());
         let children: &[&str] = if happened { &["y-0000000004"] } else { &[] };
-        bench.answer(6, &GetChildrenResponse { children: List::new(children) });
+        bench.answer_ephemerals(6, "/locks/", children);
         if happened {
             assert_eq!(bench.sent(), [format!("exists#7 {NEW}")]);
             bench.answer(7, &ExistsResponse { stat: stat_of(SESSION) });
@@ -281,7 +280,7 @@ fn an_answer_that_makes_no_sense_is_as_good_as_lost() {
     bench.attach();
     let sent = bench.sent();
     assert_eq!(sent[0], format!("delete#4 {OLD}"));
-    assert_eq!(sent[1..], ["sync#5 /locks", "getChildren#6 /locks"]);
+    assert_eq!(sent[1..], ["sync#5 /locks", "getEphemerals#6 /locks/"]);
 }
 
 #[test]
@@ -290,7 +289,7 @@ fn an_answer_that_is_too_long_has_both_looked_at() {
     bench.oversized(3, ErrorCode::OK, 1 << 30);
     let sent = bench.sent();
     assert_eq!(sent[0], format!("delete#4 {OLD}"));
-    assert_eq!(sent[1..], ["sync#5 /locks", "getChildren#6 /locks"]);
+    assert_eq!(sent[1..], ["sync#5 /locks", "getEphemerals#6 /locks/"]);
 }
 
 #[test]

@@ -56,6 +56,12 @@ pub(crate) enum Fault {
     )]
     ConnectionLoss { op: OpCode, path: String, sent: bool, why: Hangup },
     #[error(
+        "{} {path}: {losses} connections in a row ended on this request of {size} bytes ({why}); \
+         servers hang up on what is larger than their jute.maxbuffer, which a client cannot read",
+        Verb(*op)
+    )]
+    NeverAnswered { op: OpCode, path: String, size: usize, losses: u32, why: Hangup },
+    #[error(
         "{} {path}: {} within {limit:?}",
         Verb(*op), if *sent { "no answer" } else { "not sent" }
     )]

@@ -79,6 +79,14 @@ pub enum ErrorKind {
     Refused,
     /// The connection broke before the reply came.
     ConnectionLoss,
+    /// Three times in a row a server hung up while a request of this operation, path and size was
+    /// the largest without a reply, so this request may be the cause. The text names all three. To
+    /// repeat it would break the connection again, and with it all requests under way.
+    ///
+    /// Servers hang up on a request that is larger than their `jute.maxbuffer`, in bytes, which a
+    /// client cannot read. Set [`Limits::max_request`](crate::Limits::max_request) to that number,
+    /// and such a request fails before it is sent.
+    NeverAnswered,
     /// The reply did not come [in time](crate::Reply::within).
     TimedOut,
     /// The server sent something that the protocol does not allow.
@@ -143,6 +151,7 @@ impl Error {
             Fault::ChrootNotFound { .. } => ErrorKind::ChrootNotFound,
             Fault::Refused { .. } | Fault::OpRefused { .. } => ErrorKind::Refused,
             Fault::ConnectionLoss { .. } => ErrorKind::ConnectionLoss,
+            Fault::NeverAnswered { .. } => ErrorKind::NeverAnswered,
             Fault::UndecodableReply { .. } => ErrorKind::Protocol,
             Fault::Ended { ended: Ended::Expired, .. } => ErrorKind::SessionExpired,
             Fault::Ended { ended: Ended::AuthFailed(_), .. } => ErrorKind::AuthFailed,
@@ -157,8 +166,10 @@ impl Error {
     /// nothing.
     pub fn outcome(&self) -> Outcome {
         match &*self.fault {
-            Fault::ReplyTooLarge { op, .. } if is_read(*op) => Outcome::NotApplied,
-            Fault::ReplyTooLarge { .. } => Outcome::Unknown,
+            Fault::ReplyTooLarge { op, .. } | Fault::NeverAnswered { op, .. } if is_read(*op) => {
+                Outcome::NotApplied
+            }
+            Fault::ReplyTooLarge { .. } | Fault::NeverAnswered { .. } => Outcome::Unknown,
             Fault::Refused { op, code, .. } if op.is_write() && !code.proves_nothing_applied() => {
                 Outcome::Unknown
             }
@@ -279,6 +290,9 @@ impl Error {
             }
             Failure::ReplyTooLarge { len, limit } => Fault::ReplyTooLarge { op, path, len, limit },
             Failure::ConnectionLoss { sent, why } => Fault::ConnectionLoss { op, path, sent, why },
+            Failure::NeverAnswered { size, losses, why } => {
+                Fault::NeverAnswered { op, path, size, losses, why }
+            }
             Failure::Ended { sent, ended } => {
                 Fault::Ended { request: Some((op, path)), ended, sent }
             }

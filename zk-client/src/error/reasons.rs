@@ -207,6 +207,16 @@ pub enum Failure {
         /// What broke it.
         why: Hangup,
     },
+    /// The server hung up, at least the third time in a row while a request of this operation, path
+    /// and size was the largest without a reply. The request may have been applied.
+    NeverAnswered {
+        /// The size of the request in bytes, as servers compare it with their `jute.maxbuffer`.
+        size: usize,
+        /// How many connections in a row have ended like this.
+        losses: u32,
+        /// What broke the last one.
+        why: Hangup,
+    },
     /// The session ended.
     Ended {
         /// Whether the request had been handed to the transport.

@@ -5,9 +5,10 @@
 use bytes::{Bytes, BytesMut};
 use zk_proto::{
     ConnectRequest, ConnectResponse, Create2Response, CreateResponse, Decode, Encode, ErrorCode,
-    EventType, ExistsResponse, GetChildrenResponse, KeeperState, List, MultiOp, MultiRequest,
-    MultiResponse, MultiResult, OpCode, Password, Reader, ReplyHeader, RequestHeader, Secret,
-    SessionId, SetSaslResponse, Stat, WatcherEvent, Writer, Xid, Zxid, frame,
+    EventType, ExistsResponse, GetChildrenResponse, GetEphemeralsResponse, KeeperState, List,
+    MultiOp, MultiRequest, MultiResponse, MultiResult, OpCode, Password, Reader, ReplyHeader,
+    RequestHeader, Secret, SessionId, SetSaslResponse, Stat, WatcherEvent, Writer, Xid, Zxid,
+    frame,
 };
 
 use crate::fuzz::input::Input;
@@ -70,6 +71,14 @@ impl World {
         self.reply(Xid::NOTIFICATION, ErrorCode::OK, &WatcherEvent { kind, state, path: &path });
     }
 
+    /// What a search finds: all nodes that may have been created, or half of them.
+    fn found(&self, prefix: &str, variant: u8) -> Vec<String> {
+        (0..=self.numbered)
+            .filter(|n| variant & 32 == 0 || n % 2 == 0)
+            .map(|n| format!("{prefix}{n}-0000000001"))
+            .collect()
+    }
+
     /// Answers the oldest request: with the reply that it asks for, with an error, or with another
     /// reply.
     pub(super) fn answer(&mut self, input: &mut Input<'_>) {
@@ -130,13 +139,16 @@ impl World {
                     self.reply(xid, ErrorCode::OK, &MultiResponse::new(&results));
                 }
                 OpCode::GET_CHILDREN => {
-                    let names: Vec<String> = (0..=self.numbered)
-                        .filter(|n| variant & 32 == 0 || n % 2 == 0)
-                        .map(|n| format!("c{n}-0000000001"))
-                        .collect();
+                    let names = self.found("c", variant);
                     let names: Vec<&str> = names.iter().map(String::as_str).collect();
                     let children = List::new(&names);
                     self.reply(xid, ErrorCode::OK, &GetChildrenResponse { children });
+                }
+                OpCode::GET_EPHEMERALS => {
+                    let paths = self.found("/c", variant);
+                    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+                    let ephemerals = List::new(&paths);
+                    self.reply(xid, ErrorCode::OK, &GetEphemeralsResponse { ephemerals });
                 }
                 OpCode::EXISTS => self.reply(xid, ErrorCode::OK, &ExistsResponse { stat }),
                 _ => self.reply(xid, ErrorCode::OK, &()),

@@ -14,7 +14,7 @@ use crate::error::{Ended, Failure, Hangup, ProtocolError};
 use crate::model::event::SessionState;
 use crate::session::event::Event;
 use crate::session::handshake::{self, HandshakeResult};
-use crate::session::pipeline::Priority;
+use crate::session::pipeline::{PendingRequest, Priority};
 use crate::session::state::{Phase, Purpose, Session};
 use crate::session::timers::Timer;
 use crate::trace;
@@ -155,17 +155,23 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.rearming = 0;
         self.leaving = None;
         let mut close_lost = false;
-        let sent = self.pipeline.take_sent();
+        let sent = self.pipeline.take_sent().collect::<Vec<_>>();
         let urgent = self.pipeline.take_urgent();
-        for (sent, request) in
-            sent.map(|request| (true, request)).chain(urgent.map(|request| (false, request)))
-        {
-            // The session's own requests that were not sent are queued anew.
-            if sent {
-                self.counters.ended(request.op, |counts| counts.unanswered += 1);
-            }
+        let refused = self.refused_by_hang_up(now, why, &sent);
+        for (index, request) in sent.into_iter().enumerate() {
+            self.counters.ended(request.op, |counts| counts.unanswered += 1);
             close_lost |= matches!(request.purpose, Purpose::Close);
-            self.give_up(request, Failure::ConnectionLoss { sent, why });
+            let failure = match refused {
+                Some((culprit, losses)) if culprit == index => {
+                    Failure::NeverAnswered { size: request.size(), losses, why }
+                }
+                _ => Failure::ConnectionLoss { sent: true, why },
+            };
+            self.give_up(request, failure);
+        }
+        // The session's own requests that were not sent are queued anew.
+        for request in urgent {
+            self.give_up(request, Failure::ConnectionLoss { sent: false, why });
         }
         self.do_housekeeping(Priority::Normal);
         if self.closing && self.identity.is_none() {
@@ -233,6 +239,28 @@ impl<T, W, S: Clone> Session<T, W, S> {
             self.hang_up(error.into());
         }
         self.update_lease_timers(now);
+    }
+
+    /// Which of the requests that were sent, if any, a server seems to refuse by hanging up: its
+    /// index, and how many connections in a row it has ended.
+    fn refused_by_hang_up(
+        &mut self,
+        now: Instant,
+        why: Hangup,
+        sent: &[PendingRequest<Purpose<T>>],
+    ) -> Option<(usize, u32)> {
+        // A server hangs up on such a request at once. One that has lost its quorum does so later.
+        let last = sent.iter().rev().find_map(|request| request.sent_at)?;
+        let at_once = now.saturating_duration_since(last) < self.timeout / 3;
+        let refused = match why {
+            Hangup::Eof | Hangup::Io(_) if at_once => {
+                let kinds = sent.iter().map(PendingRequest::asked_for).enumerate();
+                self.lost_requests.lost(kinds.filter_map(|(index, kind)| Some((index, kind?))))
+            }
+            _ => None,
+        };
+        self.pipeline.keep_paths = !self.lost_requests.is_empty();
+        refused
     }
 
     fn handle_handshake(&mut self, now: Instant, frame: &[u8]) -> Result<(), ProtocolError> {

@@ -71,7 +71,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// Sets the timer to look for suspects again: after one session timeout, and then after twice
     /// as long each time.
     pub(super) fn schedule_search(&mut self, now: Instant) {
-        let doubled = 1_u32.checked_shl(self.owned_nodes.searches()).unwrap_or(u32::MAX);
+        let doubled = 1_u32.checked_shl(self.owned_nodes.repetitions()).unwrap_or(u32::MAX);
         let wait = self.timeout.saturating_mul(doubled);
         self.timers.reset(Timer::SearchLostNodes, now.checked_add(wait));
     }

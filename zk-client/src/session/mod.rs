@@ -17,6 +17,9 @@ mod timers;
 /// The requests that are owed a reply, and their xids.
 mod pipeline;
 
+/// How often in a row a server has hung up on the same request.
+mod lost_requests;
+
 /// The pings that have no reply yet. `timeouts` sends them.
 mod pings;
 

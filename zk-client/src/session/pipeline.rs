@@ -25,14 +25,21 @@ pub struct RequestId(u64);
 pub(crate) struct PendingRequest<P> {
     pub(crate) id: RequestId,
     /// The length of the whole frame in bytes.
-    len: usize,
+    pub(crate) len: usize,
     pub(crate) xid: Xid,
     pub(crate) op: OpCode,
     /// When it was handed to the transport, if it was.
     pub(crate) sent_at: Option<Instant>,
-    /// Kept for traces alone, and only while they are on.
+    /// Kept while traces are on or [`keep_paths`](Pipeline::keep_paths) is set.
     pub(crate) path: Option<Box<str>>,
     pub(crate) purpose: P,
+}
+
+impl<P> PendingRequest<P> {
+    /// The size of the request in bytes, as servers compare it with their `jute.maxbuffer`.
+    pub(crate) fn size(&self) -> usize {
+        self.len.saturating_sub(frame::PREFIX)
+    }
 }
 
 /// Bytes of a request's header.
@@ -64,6 +71,8 @@ pub(crate) struct Pipeline<P> {
     limits: Limits,
     next: Xid,
     next_id: u64,
+    /// True if the paths of requests are kept, which takes time.
+    pub(crate) keep_paths: bool,
     requests: VecDeque<PendingRequest<P>>,
     sent: usize,
     urgent: usize,
@@ -77,6 +86,7 @@ impl<P> Pipeline<P> {
             limits,
             next: Xid::FIRST,
             next_id: 0,
+            keep_paths: false,
             requests: VecDeque::new(),
             sent: 0,
             urgent: 0,
@@ -143,7 +153,7 @@ impl<P> Pipeline<P> {
             request.encode(writer);
         })?;
         let mut path = None;
-        if enabled!(target: trace::REQUEST, Level::TRACE) {
+        if self.keep_paths || enabled!(target: trace::REQUEST, Level::TRACE) {
             let record = bytes.get(start + frame::PREFIX + HEADER_BYTES..).unwrap_or_default();
             path = trace::path(op, record).map(Box::from);
             trace!(target: trace::REQUEST, xid = xid.0, %op, path, "queued");

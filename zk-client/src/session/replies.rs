@@ -89,6 +89,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         body: Result<Bytes, Failure>,
     ) -> Result<(), ProtocolError> {
         let request = self.pipeline.take_reply(header.xid, header.error)?;
+        if !self.lost_requests.is_empty() {
+            request.asked_for().into_iter().for_each(|kind| self.lost_requests.answered(kind));
+        }
         self.counters.replies_too_large += u64::from(body.is_err());
         if self.timers.is_set(Timer::Close) {
             // A server that works through the earlier requests will get to the close.
@@ -225,6 +228,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
             return;
         }
         self.unsupported_ops.push(op);
+        // All others are not newer than getEphemerals.
+        if op != OpCode::WHO_AM_I {
+            self.owned_nodes.search_by_listing();
+        }
         if op == OpCode::CREATE2 {
             warn!(target: trace::SESSION, "the server is older than 3.5");
             self.watches.cannot_remove();

@@ -21,9 +21,10 @@ use crate::session::auths::{AuthId, Auths};
 use crate::session::counters::Counters;
 use crate::session::event::{Event, RawReply};
 use crate::session::lease_manager::LeaseManager;
+use crate::session::lost_requests::{LostRequests, RequestKind};
 use crate::session::owned_nodes::{NodeRequest, OwnedNodeId, OwnedNodes};
 use crate::session::pings::Pings;
-use crate::session::pipeline::{Pipeline, Priority, RequestId};
+use crate::session::pipeline::{PendingRequest, Pipeline, Priority, RequestId};
 use crate::session::timers::{Timer, Timers};
 use crate::session::watches::Watches;
 use crate::session::watches::arming::Arming;
@@ -64,6 +65,7 @@ pub struct Session<T, W, S = W> {
     /// While a reply is handled: its zxid, if it has one.
     pub(super) current_reply_zxid: Option<Zxid>,
     pub(super) pipeline: Pipeline<Purpose<T>>,
+    pub(super) lost_requests: LostRequests,
     /// Operations that a server has refused as unknown.
     pub(super) unsupported_ops: Vec<OpCode>,
     pub(super) watches: Watches<W, S>,
@@ -147,6 +149,26 @@ impl<T> Purpose<T> {
     }
 }
 
+impl<T> PendingRequest<Purpose<T>> {
+    /// What a repetition has in common with this request, if a caller made it.
+    pub(super) fn asked_for(&self) -> Option<RequestKind<'_>> {
+        let path = self.path.as_deref();
+        let path = match self.purpose {
+            Purpose::Call { .. } | Purpose::Multi(_) | Purpose::Replace(..) | Purpose::Arm(..) => {
+                path
+            }
+            Purpose::Create(_) => path.and_then(|path| path.rsplit_once('/')).map(|(it, _)| it),
+            Purpose::Auth(..)
+            | Purpose::NodeRequest(_)
+            | Purpose::Rearm
+            | Purpose::FollowUp(_)
+            | Purpose::Probe
+            | Purpose::Close => return None,
+        };
+        Some(RequestKind { op: self.op, len: self.len, path })
+    }
+}
+
 impl<T, W, S: Clone> Session<T, W, S> {
     /// Makes a session that has not connected to a server yet.
     pub fn new(config: SessionConfig) -> Self {
@@ -159,6 +181,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             exchange: None,
             current_reply_zxid: None,
             pipeline: Pipeline::new(config.limits),
+            lost_requests: LostRequests::default(),
             unsupported_ops: Vec::new(),
             watches: Watches::new(),
             owned_nodes: OwnedNodes::new(),

@@ -68,9 +68,9 @@ pub(crate) async fn by_quorum<T, R: Future<Output = Result<T, ClientError>>>(
     loop {
         let quorum = Quorum::unless_read_only(client).await;
         let found = read().await;
-        let is_lost = found.as_ref().is_err_and(ClientError::is_connection_loss);
+        let is_unanswered = found.as_ref().is_err_and(|error| error.code().is_none());
         // The caller counts the connections that were lost.
-        if is_lost || quorum.stands() || client.state().ended().is_some() {
+        if is_unanswered || quorum.stands() || client.state().ended().is_some() {
             return found;
         }
     }

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use zk_client::{Acl, Client, CreateOptions, Ended, ErrorCode as Code, Id, Perms, SessionId};
 use zk_embedded::{Change, Config, ErrorCode, Fault, OpCode};
-use zk_proto::{
-    CreateRequest, GetChildren2Response, GetChildrenResponse, List, SyncResponse, Text,
-};
+use zk_proto::{CreateRequest, GetChildren2Response, List, SyncResponse, Text};
 use zk_recipes::{
     Election, ErrorKind, Layout, Lock, LockState, Loss, Options, Release, RwLock, Semaphore, retry,
 };
@@ -166,7 +164,7 @@ async fn nobody_waits_behind_a_node_of_its_own_that_came_late() {
     world.lock().await.acquire().await.unwrap().release().await.unwrap();
     create_late(&world, Duration::from_millis(100));
     // The listing holds no node, and its reply arrives only after the node was created.
-    let look = Fault::delay(Duration::from_millis(200)).op(OpCode::GET_CHILDREN).path(LOCK);
+    let look = Fault::delay(Duration::from_millis(200)).op(OpCode::GET_EPHEMERALS);
     world.server.inject(look);
     let guard = tokio::time::timeout(Duration::from_secs(1), lock.acquire()).await;
     let guard = guard.expect("waits for itself").unwrap();
@@ -216,15 +214,11 @@ async fn of_two_creates_that_show_up_late_one_is_kept() {
         assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_CHILDREN2);
         drop(peer);
         peer = network.attach().await;
-        let looks = nodes.len();
-        for _ in 0..looks {
-            assert_eq!(peer.next().await.unwrap().op(), OpCode::SYNC);
-            peer.answer(&SyncResponse { path: Text::new(LOCK) }).await;
-            assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_CHILDREN);
-            let names = nodes.iter().map(|node| node.rsplit('/').next().unwrap());
-            let names = if looks == 1 { Vec::new() } else { names.collect::<Vec<_>>() };
-            peer.answer(&GetChildrenResponse { children: List::new(&names) }).await;
-        }
+        assert_eq!(peer.next().await.unwrap().op(), OpCode::SYNC);
+        peer.answer(&SyncResponse { path: Text::new(LOCK) }).await;
+        assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_EPHEMERALS);
+        let paths = nodes.iter().map(String::as_str).collect::<Vec<_>>();
+        peer.answer_ephemerals(if paths.len() == 1 { &[] } else { &paths }).await;
     }
     // Both nodes exist now. The client reads the node that it waits with, and deletes the other.
     let mut deleted = Vec::new();

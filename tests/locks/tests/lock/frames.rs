@@ -377,8 +377,8 @@ async fn without_containers_a_server_that_stays_is_asked_for_plain_nodes_too() {
 async fn look(peer: &mut Peer) {
     assert_eq!(peer.next().await.unwrap().op(), OpCode::SYNC);
     peer.answer(&SyncResponse { path: Text::new(FOLDER) }).await;
-    assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_CHILDREN);
-    peer.refuse(ErrorCode::NO_NODE).await;
+    assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_EPHEMERALS);
+    peer.answer_ephemerals(&[]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -386,8 +386,8 @@ async fn a_create_that_breaks_every_connection_is_given_up() {
     let (mut network, client, mut peer) = connected().await;
     let acquiring = acquire(&client);
     let mut broken = 0;
-    let mut looks = 0;
-    while broken < 5 || looks > 0 {
+    let mut looks = false;
+    while broken < 3 || looks {
         let request = peer.next().await.unwrap();
         match request.op() {
             OpCode::CREATE2 => {
@@ -395,19 +395,19 @@ async fn a_create_that_breaks_every_connection_is_given_up() {
                 drop(peer);
                 broken += 1;
                 peer = network.attach().await;
-                // One look for this create, and another for the create before it.
-                looks = broken.min(2);
+                // One search for this create and for the create before it.
+                looks = true;
             }
             OpCode::SYNC => peer.answer(&SyncResponse { path: Text::new(FOLDER) }).await,
             _ => {
-                peer.refuse(ErrorCode::NO_NODE).await;
-                looks -= 1;
+                peer.answer_ephemerals(&[]).await;
+                looks = false;
             }
         }
     }
-    assert_eq!(broken, 5);
     let error = acquiring.await.unwrap().unwrap_err();
-    assert!(error.client().is_some_and(zk_client::Error::is_connection_loss), "{error}");
+    let kind = error.client().map(zk_client::Error::kind);
+    assert_eq!(kind, Some(zk_client::ErrorKind::NeverAnswered), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

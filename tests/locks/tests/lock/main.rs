@@ -36,6 +36,7 @@ mod service;
 mod ticket;
 mod tree_cache;
 mod two_level;
+mod unlisted;
 mod unpolled;
 mod unproven;
 mod wait;

@@ -79,6 +79,13 @@ impl Bench {
         self.frame(reply(Xid(xid), self.zxid, ErrorCode::OK, body));
     }
 
+    /// Answers the search of a folder: these names are those of the session's own ephemeral nodes.
+    pub fn answer_ephemerals(&mut self, xid: i32, folder: &str, names: &[&str]) {
+        let paths = names.iter().map(|name| format!("{folder}{name}")).collect::<Vec<_>>();
+        let paths = paths.iter().map(String::as_str).collect::<Vec<_>>();
+        self.answer(xid, &GetEphemeralsResponse { ephemerals: List::new(&paths) });
+    }
+
     /// Refuses a request.
     pub fn refuse(&mut self, xid: i32, code: ErrorCode) {
         self.zxid += 1;
@@ -152,9 +159,9 @@ impl Bench {
     /// The events of the session, as text.
     ///
     /// Events read like this: `1 ok`, `1 NoNode`, `1 too large: 17`, `1 lost, sent` and `1 lost,
-    /// unsent`, `1 over, sent: ..`, `7 saw NodeDeleted /a` with `at` a zxid and `, missed`, `7
-    /// unwatched`, `8 hears NodeCreated /a/b`, `8 Rearmed`, `8 unstreamed`, the name of a state, or
-    /// `hangup: ..`.
+    /// unsent`, `1 never answered: 17 bytes, 3 times`, `1 over, sent: ..`, `7 saw NodeDeleted /a`
+    /// with `at` a zxid and `, missed`, `7 unwatched`, `8 hears NodeCreated /a/b`, `8 Rearmed`, `8
+    /// unstreamed`, the name of a state, or `hangup: ..`.
     pub fn said(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.session.poll_event()).map(text).collect()
     }
@@ -167,6 +174,9 @@ fn text(event: Event<u32, u32>) -> String {
         Event::Completed { token, result: Err(failure), .. } => match failure {
             Failure::Refused(code) => format!("{token} {code}"),
             Failure::ReplyTooLarge { len, .. } => format!("{token} too large: {len}"),
+            Failure::NeverAnswered { size, losses, .. } => {
+                format!("{token} never answered: {size} bytes, {losses} times")
+            }
             Failure::ConnectionLoss { sent: was, .. } => format!("{token} lost, {}", sent(was)),
             Failure::Ended { sent: was, ended } => {
                 format!("{token} over, {}: {ended:?}", sent(was))

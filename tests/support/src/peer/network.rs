@@ -271,6 +271,11 @@ impl Peer {
         self.send(&reply).await;
     }
 
+    /// Answers the oldest request, a search for ephemeral nodes of the session, with these paths.
+    pub async fn answer_ephemerals(&mut self, paths: &[&str]) {
+        self.answer(&GetEphemeralsResponse { ephemerals: List::new(paths) }).await;
+    }
+
     /// Refuses the oldest request that was read.
     pub async fn refuse(&mut self, code: ErrorCode) {
         let xid = self.oldest();

@@ -20,14 +20,17 @@ mod multi;
 /// One node: what state it is in, and what follows from a reply.
 mod owned;
 
+/// Which folders are searched for lost nodes.
+mod search_queue;
+
+/// The search for nodes whose creates got no reply that proves anything.
+mod searches;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use zk_proto::{
-    Create2Response, Decode, ErrorCode, ExistsResponse, GetChildrenResponse, Reader, SessionId,
-    Zxid,
-};
+use zk_proto::{Create2Response, Decode, ErrorCode, ExistsResponse, Reader, SessionId, Zxid};
 
 use crate::error::{Failure, ProtocolError};
 use crate::session::event::RawReply;
@@ -36,6 +39,7 @@ pub(crate) use crate::session::owned_nodes::node_request::NodeRequest;
 pub use crate::session::owned_nodes::node_request::OwnedNodeId;
 pub(crate) use crate::session::owned_nodes::owned::Effect;
 use crate::session::owned_nodes::owned::{Owned, State, created};
+use crate::session::owned_nodes::search_queue::SearchQueue;
 
 /// All nodes that a session owns, oldest first.
 #[derive(Debug)]
@@ -47,16 +51,28 @@ pub(crate) struct OwnedNodes<T> {
     epoch: u64,
     /// True if a node may be in [`State::Suspect`].
     suspects: bool,
+    searches: SearchQueue,
     /// How many times suspects were searched for again on this connection.
-    searches: u32,
+    repetitions: u32,
+    /// True if the server does not know getEphemerals.
+    by_listing: bool,
     /// True if the server may have refused the delete of a node.
     refusals: bool,
 }
 
 impl<T> OwnedNodes<T> {
     pub(crate) fn new() -> Self {
-        let (nodes, effects) = (BTreeMap::new(), VecDeque::new());
-        Self { next: 0, nodes, effects, epoch: 0, suspects: false, searches: 0, refusals: false }
+        Self {
+            next: 0,
+            nodes: BTreeMap::new(),
+            effects: VecDeque::new(),
+            epoch: 0,
+            suspects: false,
+            searches: SearchQueue::default(),
+            repetitions: 0,
+            by_listing: false,
+            refusals: false,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -225,12 +241,9 @@ impl<T> OwnedNodes<T> {
         if !unproven {
             return self.refused(ids, failure);
         }
-        for id in ids {
-            self.lost(id, failure);
-            if let Some(node) = self.nodes.get_mut(&id) {
-                node.search(id, &mut self.effects);
-            }
-        }
+        let ids = ids.into_iter().collect::<Vec<_>>();
+        ids.iter().for_each(|id| self.lost(*id, failure));
+        self.search(ids);
     }
 
     /// The create made no node. Gives back the creator that waits for it.
@@ -248,7 +261,11 @@ impl<T> OwnedNodes<T> {
     /// The create will get no reply. Gives back its creator, unless the session will look for the
     /// node.
     pub(crate) fn create_unanswered(&mut self, id: OwnedNodeId, failure: Failure) -> Option<T> {
-        if let Failure::ConnectionLoss { sent: true, .. } = failure {
+        let may_exist = matches!(
+            failure,
+            Failure::ConnectionLoss { sent: true, .. } | Failure::NeverAnswered { .. }
+        );
+        if may_exist {
             self.lost(id, failure);
             return None;
         }
@@ -278,32 +295,22 @@ impl<T> OwnedNodes<T> {
         own: Option<SessionId>,
     ) -> Result<(), ProtocolError> {
         let NodeRequest { node: id, op, path } = request;
+        match op {
+            NodeOp::Sync | NodeOp::Ephemerals | NodeOp::List => {
+                return self.search_answered(op, &path, result);
+            }
+            NodeOp::Stat | NodeOp::Delete => {}
+        }
         let Some(node) = self.nodes.get_mut(&id) else {
             return Ok(());
         };
         node.open_requests = node.open_requests.saturating_sub(1);
         let effects = &mut self.effects;
-        let mut result = result;
-        if op == NodeOp::List
-            && let Some(code) = node.sync_error.take()
-        {
-            result = Err(Failure::Refused(code));
-        }
         match (op, &result) {
-            (NodeOp::Sync, Ok(_)) => {}
-            (NodeOp::Sync, Err(Failure::Refused(code))) => node.sync_error = Some(*code),
             // An overloaded server has shed the request unexecuted. It is sent again at once, since
             // the server paces the session by its replies.
-            (NodeOp::List, Err(Failure::Refused(ErrorCode::THROTTLED_OP))) => {
-                node.search(id, effects);
-            }
             (_, Err(Failure::Refused(ErrorCode::THROTTLED_OP))) => {
                 node.send(id, op, path, effects);
-            }
-            (NodeOp::List, Ok(answer)) => {
-                let list = GetChildrenResponse::decode(&mut Reader::new(&answer.body))?;
-                node.set_candidates(&list);
-                self.search_next_candidate(id);
             }
             (NodeOp::Stat, Ok(answer)) => {
                 let ExistsResponse { stat } = Decode::decode(&mut Reader::new(&answer.body))?;
@@ -313,7 +320,7 @@ impl<T> OwnedNodes<T> {
                     false => self.search_next_candidate(id),
                 }
             }
-            (NodeOp::List | NodeOp::Stat, Err(Failure::Refused(ErrorCode::NO_NODE))) => {
+            (NodeOp::Stat, Err(Failure::Refused(ErrorCode::NO_NODE))) => {
                 self.search_next_candidate(id);
             }
             // The owner of this node is unknown (since 3.9.2 exists needs the permission to read),
@@ -322,12 +329,12 @@ impl<T> OwnedNodes<T> {
                 node.unreadable = true;
                 self.search_next_candidate(id);
             }
-            (NodeOp::Sync | NodeOp::List | NodeOp::Stat, Err(_)) => {
-                // Nothing was learnt. The caller must not have to wait for the next connection. A
-                // node that is found there has no holder any more and is deleted.
-                node.report_lost(true, effects);
+            // Nothing was learnt. The caller must not have to wait for the next connection. A
+            // node that is found there has no holder any more and is deleted.
+            (NodeOp::Stat, Err(_)) => node.report_lost(true, effects),
+            (NodeOp::Sync | NodeOp::Ephemerals | NodeOp::List | NodeOp::Delete, _) => {
+                self.delete_answered(id, &path, result);
             }
-            (NodeOp::Delete, _) => self.delete_answered(id, &path, result),
         }
         Ok(())
     }
@@ -335,9 +342,13 @@ impl<T> OwnedNodes<T> {
     /// A request was lost with its connection, and is sent again on the next one. A caller that
     /// waits for a delete receives the failure.
     pub(crate) fn unanswered(&mut self, request: &NodeRequest, failure: Failure) {
+        match request.op {
+            NodeOp::Sync => return,
+            NodeOp::Ephemerals | NodeOp::List => return drop(self.end_search(&request.path)),
+            NodeOp::Stat | NodeOp::Delete => {}
+        }
         if let Some(node) = self.nodes.get_mut(&request.node) {
             node.open_requests = node.open_requests.saturating_sub(1);
-            node.sync_error = None;
             node.candidates.clear();
             if matches!(node.state, State::Deleting { .. }) {
                 let releaser = node.waiting.take();
@@ -355,100 +366,30 @@ impl<T> OwnedNodes<T> {
         }
     }
 
-    /// True if nodes may exist or appear later although they were not found.
-    #[inline]
-    pub(crate) fn has_suspects(&self) -> bool {
-        self.suspects
-    }
-
-    /// The suspects without a request that is queued or in flight.
-    fn suspects(&mut self) -> impl Iterator<Item = (OwnedNodeId, &mut Owned<T>)> {
-        let is_suspect = |node: &Owned<T>| matches!(node.state, State::Suspect { .. });
-        self.suspects = self.nodes.values().any(is_suspect);
-        let is_idle = move |node: &Owned<T>| is_suspect(node) && node.open_requests == 0;
-        self.nodes.iter_mut().map(|(id, node)| (*id, node)).filter(move |(_, it)| is_idle(it))
-    }
-
-    /// A caller has listed a folder, which may contain a suspect.
-    pub(crate) fn listed(&mut self, list: &RawReply) {
-        // A list that does not decode is reported by the caller that asked for it.
-        if let Ok(list) = GetChildrenResponse::decode(&mut Reader::new(&list.body)) {
-            let mut found = Vec::new();
-            for (id, node) in self.suspects() {
-                node.set_candidates(&list);
-                found.extend((!node.candidates.is_empty()).then_some(id));
-            }
-            found.into_iter().for_each(|id| self.search_next_candidate(id));
-        }
-    }
-
-    /// How many times suspects were searched for again on this connection.
-    pub(crate) fn searches(&self) -> u32 {
-        self.searches
-    }
-
-    /// Looks for the suspects again.
-    pub(crate) fn search_again(&mut self) {
-        self.searches = self.searches.saturating_add(1);
-        let mut effects = std::mem::take(&mut self.effects);
-        self.suspects().for_each(|(id, node)| node.search(id, &mut effects));
-        self.effects = effects;
-    }
-
     /// The session is attached to a server again. Chooses what must precede all other requests: the
     /// searches for creates and the deletes whose replies were lost.
     pub(crate) fn on_new_connection(&mut self) {
         self.epoch += 1;
-        self.searches = 0;
+        self.repetitions = 0;
+        let mut lost = Vec::new();
         for (id, node) in self.nodes.iter_mut().filter(|(_, node)| node.open_requests == 0) {
             match &node.state {
                 State::Creating | State::Held { .. } => {}
-                State::Lost { .. } | State::Suspect { .. } => node.search(*id, &mut self.effects),
+                State::Lost { .. } | State::Suspect { .. } => lost.push(*id),
                 State::Deleting { path } => {
                     let path = Arc::clone(path);
                     node.send(*id, NodeOp::Delete, path, &mut self.effects);
                 }
             }
         }
+        self.search(lost);
     }
 
     /// The session is over, and every node with it. All callers that wait receive `failure`.
     pub(crate) fn end(&mut self, failure: Failure) {
         (self.suspects, self.refusals) = (false, false);
+        self.searches = SearchQueue::default();
         let waiting = std::mem::take(&mut self.nodes).into_values().filter_map(|it| it.waiting);
         self.effects.extend(waiting.map(|token| Effect::Complete(token, Err(failure))));
-    }
-
-    /// Asks which session owns the next candidate.
-    fn search_next_candidate(&mut self, id: OwnedNodeId) {
-        let Some(node) = self.nodes.get_mut(&id) else {
-            return;
-        };
-        match node.candidates.pop() {
-            Some(path) => node.send(id, NodeOp::Stat, path.into(), &mut self.effects),
-            // The owner of a candidate is unknown: it may be ours.
-            None if node.unreadable => node.report_lost(true, &mut self.effects),
-            None => self.missing(id),
-        }
-    }
-
-    /// No node has this name, or only nodes of other sessions have it.
-    fn missing(&mut self, id: OwnedNodeId) {
-        let Some(node) = self.nodes.get_mut(&id) else {
-            return;
-        };
-        match &node.state {
-            State::Lost { .. } => {
-                node.report_lost(false, &mut self.effects);
-                node.state = State::Suspect { epoch: self.epoch };
-                self.suspects = true;
-            }
-            // Servers have answered on two connections that the node does not exist.
-            State::Suspect { epoch } if *epoch < self.epoch => {
-                self.nodes.remove(&id);
-            }
-            State::Suspect { .. } => {}
-            State::Creating | State::Held { .. } | State::Deleting { .. } => {}
-        }
     }
 }

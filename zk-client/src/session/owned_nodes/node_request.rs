@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use zk_proto::{
-    DeleteRequest, Encode, ExistsRequest, GetChildrenRequest, OpCode, SyncRequest, Writer,
+    DeleteRequest, Encode, ExistsRequest, GetChildrenRequest, GetEphemeralsRequest, OpCode,
+    SyncRequest, Writer,
 };
 
 /// Identifies an owned node of a session.
@@ -23,12 +24,16 @@ pub(crate) struct NodeRequest {
 
 /// The requests of an owned node.
 ///
-/// The search for a lost create begins with sync, since the server of the new connection may be
-/// behind the one that got the create. Right behind it comes list, since the digits are not known,
-/// and then stat, since only the owner shows which session the node belongs to.
+/// The search for lost creates in a folder begins with sync, since the server of the new connection
+/// may be behind the one that got them. Right behind it, the server is asked for the ephemeral
+/// nodes of this session in the folder, since the digits are not known: that reply is small,
+/// however many others have nodes there. Servers before 3.6 must list the folder instead. Then
+/// comes stat for each candidate, since only the owner shows which session it belongs to, and only
+/// its czxid is a fencing token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeOp {
     Sync,
+    Ephemerals,
     List,
     Stat,
     Delete,
@@ -38,6 +43,7 @@ impl NodeRequest {
     pub(crate) fn op_code(&self) -> OpCode {
         match self.op {
             NodeOp::Sync => OpCode::SYNC,
+            NodeOp::Ephemerals => OpCode::GET_EPHEMERALS,
             NodeOp::List => OpCode::GET_CHILDREN,
             NodeOp::Stat => OpCode::EXISTS,
             NodeOp::Delete => OpCode::DELETE,
@@ -60,9 +66,18 @@ impl Encode for NodeRequest {
         let path = &*self.path;
         match self.op {
             NodeOp::Sync => SyncRequest { path: path.into() }.encode(writer),
+            NodeOp::Ephemerals => {
+                let inside = inside(path);
+                GetEphemeralsRequest { prefix_path: inside.as_str().into() }.encode(writer)
+            }
             NodeOp::List => GetChildrenRequest { path, watch: false }.encode(writer),
             NodeOp::Stat => ExistsRequest { path, watch: false }.encode(writer),
             NodeOp::Delete => self.deletion().encode(writer),
         }
     }
+}
+
+/// What the paths of all nodes below this folder begin with.
+pub(crate) fn inside(folder: &str) -> String {
+    format!("{}/", folder.trim_end_matches('/'))
 }

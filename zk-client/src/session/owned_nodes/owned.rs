@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use zk_proto::{CreateResponse, Encode, ErrorCode, GetChildrenResponse, Stat, Writer, Zxid};
+use zk_proto::{CreateResponse, Encode, Stat, Writer, Zxid};
 
 use crate::error::Failure;
 use crate::session::event::RawReply;
@@ -38,9 +38,7 @@ pub(crate) struct Owned<T> {
     pub(crate) refused: bool,
     /// Requests that are queued or in flight.
     pub(crate) open_requests: u32,
-    /// The sync ahead of the list was refused, so the list proves nothing.
-    pub(crate) sync_error: Option<ErrorCode>,
-    /// Listed nodes of this name that were not looked at yet, the oldest last.
+    /// Nodes of this name that were found and not looked at yet, the oldest last.
     pub(crate) candidates: Vec<String>,
     /// True if the server refused to show one of them.
     pub(crate) unreadable: bool,
@@ -74,7 +72,6 @@ impl<T> Owned<T> {
             released: false,
             refused: false,
             open_requests: 0,
-            sync_error: None,
             candidates: Vec::new(),
             unreadable: false,
         }
@@ -91,22 +88,16 @@ impl<T> Owned<T> {
         effects.push_back(Effect::Send(NodeRequest { node: id, op, path }));
     }
 
-    /// Looks for the node by its name.
-    pub(crate) fn search(&mut self, id: OwnedNodeId, effects: &mut VecDeque<Effect<T>>) {
-        let (folder, _) = split(&self.stem);
-        let folder = Arc::<str>::from(folder);
-        self.send(id, NodeOp::Sync, Arc::clone(&folder), effects);
-        self.send(id, NodeOp::List, folder, effects);
-    }
-
-    /// Notes the children that may be the node. The oldest is looked at first.
-    pub(crate) fn set_candidates(&mut self, list: &GetChildrenResponse<'_>) {
+    /// Notes the nodes in its folder that may be this one. The oldest is looked at first. `names`
+    /// are in order.
+    pub(crate) fn set_candidates(&mut self, names: &[&str]) {
         let (folder, stem) = split(&self.stem);
         let folder = if folder == "/" { "" } else { folder };
+        let first = names.partition_point(|name| *name < stem);
         // Other names may begin like ours. A server appends nothing but digits.
-        let ours = |name: &&str| name.strip_prefix(stem).is_some_and(is_sequence);
-        let named = list.children.iter().filter(ours);
-        self.candidates = named.map(|name| format!("{folder}/{name}")).collect();
+        let endings = names.iter().skip(first).map_while(|name| name.strip_prefix(stem));
+        let ours = endings.filter(|ending| is_sequence(ending));
+        self.candidates = ours.map(|ending| format!("{folder}/{stem}{ending}")).collect();
         self.candidates.sort_unstable_by(|one, other| other.cmp(one));
         self.unreadable = false;
     }

@@ -1,0 +1,88 @@
+//! Contenders whose listings get no reply, as on a path that loses large packets: each wait ends
+//! with an error that says so, and leaves no node behind.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use tokio::time::timeout;
+use zk_client::{Client, ErrorKind};
+use zk_embedded::Fault;
+use zk_proto::OpCode;
+use zk_recipes::{
+    DoubleBarrier, Election, Error, Lock, MultiLock, Owner, ReentrantLock, RwLock, Semaphore, retry,
+};
+use zk_tests::locks::{LOCK, TIMEOUT, World};
+
+type Waiting = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
+
+/// Every way to queue up in a folder, by name.
+const WAITS: [(&str, fn(Client) -> Waiting); 8] = [
+    ("lock", |client| Box::pin(async move { Lock::new(&client, LOCK)?.acquire().await.map(drop) })),
+    ("read", |client| Box::pin(async move { RwLock::new(&client, LOCK)?.read().await.map(drop) })),
+    ("write", |client| {
+        Box::pin(async move { RwLock::new(&client, LOCK)?.write().await.map(drop) })
+    }),
+    ("multi", |client| {
+        Box::pin(async move { MultiLock::new(&client, [LOCK])?.acquire().await.map(drop) })
+    }),
+    ("reentrant", |client| {
+        Box::pin(async move {
+            ReentrantLock::new(&client, LOCK)?.acquire(&Owner::new()).await.map(drop)
+        })
+    }),
+    ("semaphore", |client| {
+        Box::pin(async move { Semaphore::new(&client, LOCK, 1)?.acquire().await.map(drop) })
+    }),
+    ("election", |client| {
+        Box::pin(async move { Election::new(&client, LOCK)?.campaign().await.map(drop) })
+    }),
+    ("double barrier", |client| {
+        Box::pin(async move { DoubleBarrier::new(&client, LOCK, 1)?.enter().await.map(drop) })
+    }),
+];
+
+/// A server that hangs up on each listing ends the wait for good.
+#[tokio::test(start_paused = true)]
+async fn a_wait_whose_listings_end_every_connection_ends_and_its_node_goes() {
+    for (name, wait) in WAITS {
+        let world = World::new();
+        let client = world.client().await;
+        let session = client.session().unwrap().id;
+        for _ in 0..1000 {
+            world.server.inject(Fault::lose_reply().op(OpCode::GET_CHILDREN2).session(session));
+        }
+        // The client goes on trying where an error is transient.
+        let waiting = retry(|| wait(client.clone()));
+        let error = timeout(10 * TIMEOUT, waiting).await.expect(name).unwrap_err();
+        let cause = error.client().unwrap();
+        assert_eq!(cause.kind(), ErrorKind::NeverAnswered, "{name}: {error}");
+        assert!(!error.is_transient() && !error.is_session_over(), "{name}: {error}");
+        // Listings are still lost when another contender gets its turn.
+        timeout(TIMEOUT, wait(world.client().await)).await.expect(name).unwrap();
+    }
+}
+
+/// Its session lives on by small packets, so the node of a wait that went on would block the others
+/// for as long as the fault lasts. The create's reply is lost together with the first listing.
+#[tokio::test(start_paused = true)]
+async fn a_wait_whose_listings_never_arrive_ends_and_its_node_goes() {
+    for (name, wait) in WAITS {
+        let world = World::new();
+        world.make_folder().await;
+        let client = world.client().await;
+        let session = client.session().unwrap().id;
+        for op in [OpCode::CREATE2, OpCode::MULTI] {
+            world.server.inject(Fault::go_silent().op(op).path(LOCK).session(session));
+        }
+        for op in [OpCode::GET_CHILDREN, OpCode::GET_CHILDREN2] {
+            for _ in 0..1000 {
+                world.server.inject(Fault::go_silent().op(op).session(session));
+            }
+        }
+        let error = timeout(20 * TIMEOUT, wait(client.clone())).await.expect(name).unwrap_err();
+        assert!(error.to_string().contains("the server was silent for"), "{name}: {error}");
+        assert!(!error.is_session_over(), "{name}: {error}");
+        // Listings are still lost when another contender gets its turn.
+        timeout(TIMEOUT, wait(world.client().await)).await.expect(name).unwrap();
+    }
+}

@@ -1,0 +1,195 @@
+//! The search for nodes whose creates got no reply that proves anything.
+//!
+//! A node that is not found is suspected: it may be created or become visible later.
+
+use std::sync::Arc;
+
+use zk_proto::{Decode, ErrorCode, GetChildrenResponse, GetEphemeralsResponse, Reader};
+
+use crate::error::{Failure, ProtocolError};
+use crate::session::event::RawReply;
+use crate::session::owned_nodes::OwnedNodes;
+use crate::session::owned_nodes::node_request::{NodeOp, NodeRequest, OwnedNodeId, inside};
+use crate::session::owned_nodes::owned::{Effect, Owned, State, split};
+use crate::session::owned_nodes::search_queue::Search;
+
+impl<T> OwnedNodes<T> {
+    /// Looks for these nodes by their names.
+    pub(super) fn search(&mut self, ids: Vec<OwnedNodeId>) {
+        for id in ids {
+            if let Some(node) = self.nodes.get_mut(&id) {
+                node.open_requests += 1;
+                self.searches.add(split(&node.stem).0, id);
+            }
+        }
+        self.begin_searches();
+    }
+
+    fn begin_searches(&mut self) {
+        let find = if self.by_listing { NodeOp::List } else { NodeOp::Ephemerals };
+        for (path, node) in self.searches.begin() {
+            let send = |op| Effect::Send(NodeRequest { node, op, path: Arc::clone(&path) });
+            self.effects.extend([NodeOp::Sync, find].map(send));
+        }
+    }
+
+    /// The request of a search will get no further reply.
+    pub(super) fn end_search(&mut self, folder: &str) -> Search {
+        let search = self.searches.end(folder);
+        for id in &search.asked {
+            if let Some(node) = self.nodes.get_mut(id) {
+                node.open_requests = node.open_requests.saturating_sub(1);
+            }
+        }
+        search
+    }
+
+    /// The sync of a search, or the request behind it, was answered.
+    pub(super) fn search_answered(
+        &mut self,
+        op: NodeOp,
+        folder: &str,
+        result: Result<RawReply, Failure>,
+    ) -> Result<(), ProtocolError> {
+        if op == NodeOp::Sync {
+            if let Err(Failure::Refused(code)) = result {
+                self.searches.refuse_sync(folder, code);
+            }
+            return Ok(());
+        }
+        let Search { asked, sync_error, .. } = self.end_search(folder);
+        let result = sync_error.map_or(result, |code| Err(Failure::Refused(code)));
+        match &result {
+            Ok(answer) => {
+                let names = match op {
+                    NodeOp::Ephemerals => ephemerals(answer, &inside(folder))?,
+                    _ => children(answer)?,
+                };
+                self.look(&asked, &names);
+            }
+            Err(Failure::Refused(ErrorCode::NO_NODE)) => self.look(&asked, &[]),
+            // An overloaded server has shed the request unexecuted. It is sent again at once, since
+            // the server paces the session by its replies.
+            Err(Failure::Refused(ErrorCode::THROTTLED_OP)) => self.search(asked),
+            // From now on it is asked for a listing.
+            Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)) if op == NodeOp::Ephemerals => {
+                self.search(asked);
+            }
+            // Nothing was learnt, as for a candidate that cannot be looked at.
+            Err(_) => {
+                for id in asked {
+                    if let Some(node) = self.nodes.get_mut(&id) {
+                        node.report_lost(true, &mut self.effects);
+                    }
+                }
+            }
+        }
+        self.begin_searches();
+        Ok(())
+    }
+
+    /// The server does not know getEphemerals.
+    pub(crate) fn search_by_listing(&mut self) {
+        self.by_listing = true;
+    }
+
+    /// Looks for these nodes among the names in their folder.
+    fn look(&mut self, ids: &[OwnedNodeId], names: &[&str]) {
+        for id in ids {
+            if let Some(node) = self.nodes.get_mut(id) {
+                node.set_candidates(names);
+                self.search_next_candidate(*id);
+            }
+        }
+    }
+
+    /// True if nodes may exist or appear later although they were not found.
+    #[inline]
+    pub(crate) fn has_suspects(&self) -> bool {
+        self.suspects
+    }
+
+    /// The suspects without a request that is queued or in flight.
+    fn suspects(&mut self) -> impl Iterator<Item = (OwnedNodeId, &mut Owned<T>)> {
+        let is_suspect = |node: &Owned<T>| matches!(node.state, State::Suspect { .. });
+        self.suspects = self.nodes.values().any(is_suspect);
+        let is_idle = move |node: &Owned<T>| is_suspect(node) && node.open_requests == 0;
+        self.nodes.iter_mut().map(|(id, node)| (*id, node)).filter(move |(_, it)| is_idle(it))
+    }
+
+    /// A caller has listed a folder, which may contain a suspect.
+    pub(crate) fn listed(&mut self, list: &RawReply) {
+        // A list that does not decode is reported by the caller that asked for it.
+        if let Ok(names) = children(list) {
+            let mut found = Vec::new();
+            for (id, node) in self.suspects() {
+                node.set_candidates(&names);
+                found.extend((!node.candidates.is_empty()).then_some(id));
+            }
+            found.into_iter().for_each(|id| self.search_next_candidate(id));
+        }
+    }
+
+    /// How many times suspects were searched for again on this connection.
+    pub(crate) fn repetitions(&self) -> u32 {
+        self.repetitions
+    }
+
+    /// Looks for the suspects again.
+    pub(crate) fn search_again(&mut self) {
+        self.repetitions = self.repetitions.saturating_add(1);
+        let suspects = self.suspects().map(|(id, _)| id).collect();
+        self.search(suspects);
+    }
+
+    /// Asks which session owns the next candidate.
+    pub(super) fn search_next_candidate(&mut self, id: OwnedNodeId) {
+        let Some(node) = self.nodes.get_mut(&id) else {
+            return;
+        };
+        match node.candidates.pop() {
+            Some(path) => node.send(id, NodeOp::Stat, path.into(), &mut self.effects),
+            // The owner of a candidate is unknown: it may be ours.
+            None if node.unreadable => node.report_lost(true, &mut self.effects),
+            None => self.missing(id),
+        }
+    }
+
+    /// No node has this name, or only nodes of other sessions have it.
+    fn missing(&mut self, id: OwnedNodeId) {
+        let Some(node) = self.nodes.get_mut(&id) else {
+            return;
+        };
+        match &node.state {
+            State::Lost { .. } => {
+                node.report_lost(false, &mut self.effects);
+                node.state = State::Suspect { epoch: self.epoch };
+                self.suspects = true;
+            }
+            // Servers have answered on two connections that the node does not exist.
+            State::Suspect { epoch } if *epoch < self.epoch => {
+                self.nodes.remove(&id);
+            }
+            State::Suspect { .. } => {}
+            State::Creating | State::Held { .. } | State::Deleting { .. } => {}
+        }
+    }
+}
+
+/// The names in a listing, in order.
+fn children(answer: &RawReply) -> Result<Vec<&str>, ProtocolError> {
+    let list = GetChildrenResponse::decode(&mut Reader::new(&answer.body))?;
+    let mut names = list.children.iter().collect::<Vec<_>>();
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// The names of this session's ephemeral nodes in a folder, in order. Paths of nodes further down
+/// are among them, and no owned node has such a name.
+fn ephemerals<'a>(answer: &'a RawReply, inside: &str) -> Result<Vec<&'a str>, ProtocolError> {
+    let own = GetEphemeralsResponse::decode(&mut Reader::new(&answer.body))?;
+    let mut names =
+        own.ephemerals.iter().filter_map(|path| path.strip_prefix(inside)).collect::<Vec<_>>();
+    names.sort_unstable();
+    Ok(names)
+}
