@@ -10,4 +10,5 @@ mod servers;
 mod states;
 mod stats;
 mod traps;
+mod try_client;
 mod views;

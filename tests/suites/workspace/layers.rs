@@ -175,6 +175,8 @@ const CRATES: &[Layers] = &[
             "connect/open",
             "connect/four_letter_word",
             "connect",
+            "keeper/kept",
+            "keeper/task",
             "keeper",
             "run_each",
             "fuzz/input",

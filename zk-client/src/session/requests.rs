@@ -267,11 +267,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     fn accept(&self) -> Result<(), Rejected> {
-        match self.phase {
-            Phase::Over(ended) => Err(ended.into()),
-            _ if self.closing => Err(Ended::Closed.into()),
-            _ => Ok(self.pipeline.check_capacity()?),
-        }
+        self.check_open()?;
+        Ok(self.pipeline.check_capacity()?)
     }
 }
 
@@ -287,7 +284,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ///
     /// `None` if the session owns it already.
     pub fn adopt(&mut self, path: &str) -> Result<Option<OwnedNodeId>, Rejected> {
-        self.check_open_for_ownership()?;
+        self.check_open()?;
         Ok(self.owned_nodes.adopt(path))
     }
 
@@ -304,14 +301,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// `releaser` receives the result of the first delete, or `NoNode` at once if the node is not
     /// known to exist.
     pub fn release(&mut self, node: OwnedNodeId, releaser: Option<T>) -> Result<(), Rejected> {
-        self.check_open_for_ownership()?;
+        self.check_open()?;
         self.owned_nodes.release(node, releaser);
         self.do_housekeeping(Priority::Normal);
         Ok(())
     }
 
-    /// An error if nodes can no longer be adopted and released.
-    fn check_open_for_ownership(&self) -> Result<(), Ended> {
+    /// An error if no call is accepted any more.
+    pub(crate) fn check_open(&self) -> Result<(), Ended> {
         match self.phase {
             Phase::Over(ended) => Err(ended),
             _ if self.closing => Err(Ended::Closed),
@@ -340,7 +337,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if !self.owned_nodes.holds(node) {
             self.leases.void(id);
         }
-        if let Some(ended) = self.ended().or(self.closing.then_some(Ended::Closed)) {
+        if let Err(ended) = self.check_open() {
             // No caller waits for a change of the new lease yet.
             self.leases.end(ended);
         }

@@ -1,35 +1,26 @@
 //! One session after another, for services that must survive the expiry of a session.
 //!
 //! A keeper opens the next session when one has expired, and reports it: all that was ephemeral is
-//! gone, and only the application can create it again. The driver of each session runs inside the
-//! keeper's own future, one after the other, so there is a single task, and no two tasks whose
-//! events could get out of order. This file knows nothing of what a session does.
+//! gone, and only the application can create it again. [`kept`] is what the handles and the future
+//! of a keeper share, and [`task`] is that future. Knows nothing of what a session does.
+
+mod kept;
+mod task;
 
 use std::fmt;
-use std::future::{Future, pending, poll_fn};
-use std::pin::pin;
+use std::future::Future;
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tracing::info;
 
+use self::kept::Kept;
+use self::task::KeeperTask;
 use crate::client::Client;
 use crate::config::ConnectString;
 use crate::connect::{ClientBuilder, Parts};
-use crate::driver::shared_session::SharedSession;
-use crate::driver::task::Driver;
 use crate::error::{Ended, Error, Fault};
-use crate::model::event::SessionState;
-use crate::net::backoff;
 use crate::random::{Random, entropy};
 use crate::stats::KeeperStats;
-use crate::trace;
-
-/// A session that lived for less makes the wait before the next one longer, so that the keeper does
-/// not ask a server that ends every session at once in a tight loop.
-const LIVED: Duration = Duration::from_secs(1);
 
 impl ClientBuilder {
     /// Keeps a session open for good: whenever one expires, the keeper opens the next one.
@@ -167,29 +158,6 @@ pub struct SessionKeeper(Arc<Handle>);
 
 struct Handle(Arc<watch::Sender<Kept>>);
 
-/// State that the handles and the future of a keeper share.
-#[derive(Default)]
-struct Kept {
-    /// The number of sessions so far.
-    number: u64,
-    /// The client of the current session.
-    client: Option<Client>,
-    /// Whether a server has accepted the current session.
-    answered: bool,
-    /// When a server that serves writes accepted the current session.
-    began: Option<Instant>,
-    /// The last session that began, whether or not it is over.
-    session: Option<Arc<SharedSession>>,
-    /// The counters of the sessions before it.
-    earlier: KeeperStats,
-    /// True if no more sessions are to be opened.
-    stopping: bool,
-    /// Why the keeper is over, if it is. Its last session may still be closing.
-    over: Option<Error>,
-    /// True if the future of the keeper has ended.
-    done: bool,
-}
-
 /// A session that has begun.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -239,6 +207,17 @@ impl SessionKeeper {
             Ok(kept) => kept.outcome(found),
             Err(_) => Err(Ended::Closed.into()),
         }
+    }
+
+    /// Returns the client of the current session, or `None` if there is none to return now.
+    ///
+    /// This is [`client`](Self::client) without the wait, for instance in a handler of requests
+    /// that rather refuses one than keeps it waiting. There is none before the first session,
+    /// between two sessions, and once the keeper is over. Nor is a client returned whose session is
+    /// known to be over or is being closed. One that is only cut off is: its
+    /// [`state`](Client::state) tells that.
+    pub fn try_client(&self) -> Option<Client> {
+        self.0.0.borrow().current().cloned()
     }
 
     /// Yields every session from the current one on.
@@ -307,13 +286,15 @@ impl Sessions {
     /// Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<KeptSession, Error> {
         let seen = self.seen;
-        let is_ready = |kept: &Kept| kept.began.is_some() && kept.number > seen;
-        let session = match self.kept.wait_for(|kept| kept.over.is_some() || is_ready(kept)).await {
-            Ok(kept) => {
-                let number = kept.number;
-                let session = kept.client.clone().map(|client| KeptSession { client, number });
-                kept.outcome(session)
-            }
+        let mut found = None;
+        let is_ready = |kept: &Kept| {
+            let number = kept.number;
+            let client = kept.current().filter(|_| kept.began.is_some() && number > seen).cloned();
+            found = client.map(|client| KeptSession { client, number });
+            found.is_some() || kept.over.is_some()
+        };
+        let session = match self.kept.wait_for(is_ready).await {
+            Ok(kept) => kept.outcome(found),
             Err(_) => Err(Ended::Closed.into()),
         }?;
         self.seen = session.number;
@@ -337,146 +318,6 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         drop(self.stop());
-    }
-}
-
-impl Kept {
-    /// The current client, if a server has accepted its session and the session is not over.
-    fn current(&self) -> Option<&Client> {
-        self.client.as_ref().filter(|client| self.answered && client.state().ended().is_none())
-    }
-
-    fn outcome<T>(&self, found: Option<T>) -> Result<T, Error> {
-        match (&self.over, found) {
-            (Some(over), _) => Err(over.clone()),
-            (None, Some(found)) => Ok(found),
-            (None, None) => Err(Ended::Closed.into()),
-        }
-    }
-}
-
-/// The body of the keeper's task, which opens the sessions.
-struct KeeperTask {
-    kept: Arc<watch::Sender<Kept>>,
-    /// The settings of all sessions except the first.
-    builder: ClientBuilder,
-    /// The chroot, and the servers that the last session knew.
-    servers: ConnectString,
-    random: Random,
-}
-
-impl KeeperTask {
-    async fn run(mut self, first: Parts) {
-        let mut next = Ok(first);
-        let mut short_sessions = 0;
-        while let Some(Parts { client, shared, driver, .. }) = self.begin(next) {
-            self.publish(client, &shared);
-            self.drive(&shared, driver).await;
-            match shared.read(|core| core.ended()) {
-                Some(Ended::Expired) => {}
-                ended => return self.end(ended.unwrap_or(Ended::Closed).into()),
-            }
-            let began = self.kept.borrow().began;
-            let lived = began.is_some_and(|began| shared.clock().now() - began >= LIVED);
-            short_sessions = if lived { 0 } else { short_sessions + 1 };
-            self.back_off(short_sessions).await;
-            self.servers.hosts = shared.hosts(|hosts| hosts.all().to_vec());
-            next = self.builder.clone().seeded(&mut self.random).parts(self.servers.clone());
-        }
-    }
-
-    /// Returns the parts of the next session, or ends the keeper.
-    fn begin(&self, parts: Result<Parts, Error>) -> Option<Parts> {
-        match parts {
-            Ok(parts) if !self.kept.borrow().stopping => return Some(parts),
-            Ok(_) => self.end(Ended::Closed.into()),
-            Err(error) => self.end(error),
-        }
-        None
-    }
-
-    /// Publishes the client of a new session.
-    fn publish(&self, client: Client, shared: &Arc<SharedSession>) {
-        let mut client = Some(client);
-        self.kept.send_modify(|kept| {
-            // The session before is over, so its counters no longer change.
-            if let Some(before) = kept.session.replace(Arc::clone(shared)) {
-                kept.earlier.add(before.stats());
-            }
-            if !kept.stopping {
-                kept.number += 1;
-                kept.client = client.take();
-                (kept.answered, kept.began) = (false, None);
-            }
-        });
-    }
-
-    /// Runs one session to its end.
-    async fn drive(&self, shared: &SharedSession, driver: Driver) {
-        let mut driver = pin!(driver.run());
-        let mut tracking = pin!(self.track_acceptance(shared));
-        poll_fn(|cx| {
-            match driver.as_mut().poll(cx) {
-                // This future never ends by itself.
-                Poll::Pending => tracking.as_mut().poll(cx),
-                over => over,
-            }
-        })
-        .await;
-    }
-
-    /// Notes when a server has accepted the session, and when one that serves writes has.
-    async fn track_acceptance(&self, shared: &SharedSession) {
-        let mut states = shared.states();
-        // This cannot fail: the sender is in the shared session, which we hold.
-        drop(states.wait_for(|state| state.is_connected()).await);
-        self.kept.send_modify(|kept| kept.answered = true);
-        drop(states.wait_for(|state| *state == SessionState::Connected).await);
-        let now = shared.clock().now();
-        self.kept.send_modify(|kept| kept.began = Some(now));
-        pending().await
-    }
-
-    /// Waits between two sessions.
-    async fn back_off(&mut self, short_sessions: u32) {
-        let mut ended = None;
-        self.kept.send_modify(|kept| {
-            ended = kept.client.take();
-            (kept.answered, kept.began) = (false, None);
-        });
-        drop(ended);
-        let wait = backoff::delay(&mut self.random, short_sessions);
-        let wait_ms = wait.as_millis() as u64;
-        info!(target: trace::SESSION, wait_ms, "another");
-        let mut kept = self.kept.subscribe();
-        drop(tokio::time::timeout(wait, kept.wait_for(|kept| kept.stopping)).await);
-    }
-
-    fn end(&self, error: Error) {
-        let mut client = None;
-        self.kept.send_modify(|kept| {
-            client = kept.client.take();
-            kept.over.get_or_insert(error);
-            kept.done = true;
-        });
-        drop(client);
-    }
-}
-
-/// However the task ends, no caller is left waiting.
-impl Drop for KeeperTask {
-    fn drop(&mut self) {
-        self.end(Ended::Closed.into());
-    }
-}
-
-impl fmt::Debug for Kept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept")
-            .field("number", &self.number)
-            .field("client", &self.client)
-            .field("over", &self.over)
-            .finish_non_exhaustive()
     }
 }
 
