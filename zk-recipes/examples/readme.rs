@@ -37,7 +37,7 @@ async fn work(client: Client) -> Result<(), Error> {
         .await?;
     println!("made {}, and wrote version {}", done.path, motd.version);
 
-    // A lock: one round trip when it is free, two if its folder is missing; none at the hand-over.
+    // A lock: one round trip when it is free, more if its folder is missing; none at the hand-over.
     let lock = Lock::new(&client, "/locks/invoices")?;
     let guard = lock.acquire().await?; // dropping the future leaves the queue
     guard.run(rebuild(guard.token())).await?; // stops the work when the lock is lost

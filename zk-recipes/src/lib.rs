@@ -47,9 +47,9 @@
 //! example `textbook_lock` is the same algorithm in one function, with a link from each hazard that
 //! it ignores to the file that handles it.
 //!
-//! Each of these locks costs one round trip when it is free (two when the folder is missing: see
-//! [`Options::persistent_folder`]) and no request at the hand-over; [`Semaphore`] states its own
-//! costs. The rules for every request (order, outcomes, the session's life) are at [`zk_client`].
+//! Each of these locks costs one round trip when it is free (two when the folder is missing, three
+//! when its parent is, too: see [`Options::persistent_folder`]) and no request at the hand-over;
+//! [`Semaphore`] states its own costs. The rules for every request (order, outcomes, the session's life) are at [`zk_client`].
 //! End a program with a release, or with [`Client::close`](zk_client::Client::close): see
 //! [`Guard`].
 //!

@@ -75,10 +75,10 @@ impl Lock {
 
     /// Waits in the queue until the lock is ours.
     ///
-    /// A free lock costs one round trip, and another one if the folder is missing: servers remove
-    /// empty folders, unless they are [persistent](Options::persistent_folder). A contended lock
-    /// costs at most another one to watch the contenders ahead, and then none: the event that frees
-    /// the lock is the hand-over.
+    /// A free lock costs one round trip, a second one if the folder is missing, and a third one if
+    /// the folder's parent is missing, too: servers remove empty folders, unless they are
+    /// [persistent](Options::persistent_folder). A contended lock costs at most another one to
+    /// watch the contenders ahead, and then none: the event that frees the lock is the hand-over.
     ///
     /// While the session lives, a connection that breaks costs neither the place nor the lock: the
     /// client finds a node again if the reply to its create was lost. Only if one connection after

@@ -65,11 +65,20 @@ pub(crate) async fn all_created(
     failed.map_or(Ok(nodes), Err)
 }
 
+/// How missing folders are created.
+#[derive(Debug)]
+pub(crate) struct Folders {
+    pub(crate) options: CreateOptions<'static>,
+    /// False until a folder could not be created without its ancestors. They are nearly always
+    /// there, and each would cost a write.
+    pub(crate) with_ancestors: bool,
+}
+
 /// How a create that failed is tried again.
 #[derive(Debug, Default)]
 pub(crate) struct Retry {
     /// How the folder is created first, if it must be.
-    pub(crate) folders: Option<CreateOptions<'static>>,
+    pub(crate) folders: Option<Folders>,
     /// True once the server has refused containers. Then folders are persistent nodes.
     without_containers: bool,
     losses: u32,
@@ -85,8 +94,9 @@ impl Retry {
         error: ClientError,
         made: Made,
     ) -> Result<(), Error> {
-        let Made { failed, unknown } = made;
+        let Made { failed, unknown, has_no_parent } = made;
         let no_containers = unknown.is_some();
+        let with_ancestors = self.folders.as_ref().is_some_and(|folders| folders.with_ancestors);
         if let Some(unknown) = unknown {
             if self.without_containers {
                 // That was a persistent node: the server is too old for this client.
@@ -94,7 +104,7 @@ impl Retry {
             }
             debug!(target: QUEUE, "the server has no containers");
             self.without_containers = true;
-            self.folders = Some(CreateOptions::persistent());
+            self.folders = Some(Folders { options: CreateOptions::persistent(), with_ancestors });
         }
         if error.is_connection_loss() && error.outcome() == Outcome::NotApplied {
             // The client has looked for the node in vain. Should it appear later, the client
@@ -106,10 +116,14 @@ impl Retry {
         if !error.is_no_node() || folder == "/" {
             return Err(error.into());
         }
-        match (self.folders, failed) {
+        match (&mut self.folders, failed) {
             (None, _) => {
                 debug!(target: QUEUE, folder, "making the folder");
-                self.folders = Some(options.folders());
+                self.folders = Some(Folders { options: options.folders(), with_ancestors: false });
+                Ok(())
+            }
+            (Some(folders), _) if has_no_parent && !with_ancestors => {
+                folders.with_ancestors = true;
                 Ok(())
             }
             // The server may remove an empty container before its child is created, and the root,
@@ -135,13 +149,17 @@ pub(crate) struct Made {
     failed: Option<ClientError>,
     /// Why the server cannot create nodes of this kind, if it cannot.
     unknown: Option<ClientError>,
+    /// True if the parent of one of them was missing.
+    has_no_parent: bool,
 }
 
 impl Made {
     pub(crate) async fn of(replies: Vec<Reply<Created>>) -> Self {
-        let mut made = Self { failed: None, unknown: None };
+        let mut made = Self { failed: None, unknown: None, has_no_parent: false };
         for reply in replies {
-            match reply.await {
+            let reply = reply.await;
+            made.has_no_parent |= reply.as_ref().is_err_and(ClientError::is_no_node);
+            match reply {
                 Ok(_) => {}
                 Err(error) if error.is_node_exists() => {}
                 Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {

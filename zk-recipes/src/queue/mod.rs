@@ -18,14 +18,12 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use tracing::{debug, warn};
-use zk_client::{
-    Children, Client, CreateOptions, Created, Error as ClientError, OwnedNode, Reply, Watcher,
-};
+use zk_client::{Children, Client, Created, Error as ClientError, OwnedNode, Reply, Watcher};
 
 use crate::error::{Error, Fault, Timeout};
 use crate::node::{Contender, Folder, NodeNaming, Role, Standing, layout_of};
 use crate::options::Options;
-use crate::queue::attempts::{MAX_LOSSES, Made, Retry, is_transient, rotate};
+use crate::queue::attempts::{Folders, MAX_LOSSES, Made, Retry, is_transient, rotate};
 use crate::queue::wakeups::QuietWatch;
 use crate::trace::QUEUE;
 
@@ -133,7 +131,7 @@ impl Queue {
     }
 
     /// Requests a place: a node of our own, and the listing behind it.
-    fn request_place(&self, role: Role, folders: Option<&CreateOptions<'_>>) -> Requests {
+    fn request_place(&self, role: Role, folders: Option<&Folders>) -> Requests {
         let options = &self.options;
         Requests {
             folders: self.make_folders(folders),
@@ -142,14 +140,16 @@ impl Queue {
         }
     }
 
-    /// Creates the folder and its ancestors, if `options` are given.
-    pub(crate) fn make_folders(&self, options: Option<&CreateOptions<'_>>) -> Vec<Reply<Created>> {
-        let data = |path| if path == self.folder() { &*self.folder_data } else { b"" };
-        let make = |options| {
-            let create = move |path| self.client.create(path, data(path), options);
-            self.folder.ancestors().map(create)
+    /// Creates the folder, and its ancestors before it if they may be missing, too. Creates nothing
+    /// if `folders` are not given.
+    pub(crate) fn make_folders(&self, folders: Option<&Folders>) -> Vec<Reply<Created>> {
+        let make = |Folders { options, with_ancestors }: &Folders| {
+            let paths = self.folder.ancestors();
+            let paths = paths.filter(|path| *with_ancestors || *path == self.folder());
+            let data = |path| if path == self.folder() { &*self.folder_data } else { b"" };
+            paths.map(|path| self.client.create(path, data(path), options)).collect()
         };
-        options.into_iter().flat_map(make).collect()
+        folders.map(make).unwrap_or_default()
     }
 
     /// Notes that a child looks like a contender of another layout, which does not wait for ours.
@@ -241,7 +241,8 @@ impl Join {
     /// Waits for the replies. Returns our place, and who is ahead unless the reply to the listing
     /// was lost.
     ///
-    /// If the folder is missing, it is created, and the requests are sent again.
+    /// If the folder is missing, it is created, and the requests are sent again: first the folder
+    /// alone, and with its ancestors if the parent is missing, too.
     pub(crate) async fn finish(self) -> Result<(Place, Option<Standing>), Error> {
         let Self { queue, role, patience, mut requests } = self;
         // Whether the folder was missing, and how often requests were lost.

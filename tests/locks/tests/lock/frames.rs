@@ -114,13 +114,31 @@ async fn a_missing_folder_costs_one_more_write() {
         peer.next().await.unwrap();
         peer.refuse(ErrorCode::NO_NODE).await;
     }
+    let container = peer.next().await.unwrap();
+    assert_eq!((container.op(), container.path()), (OpCode::CREATE_CONTAINER, FOLDER));
+    peer.refuse(ErrorCode::NODE_EXISTS).await;
+    join_queue(&mut peer, &[]).await;
+    assert_eq!(peer.writes() - before, 2);
+    owned(&client, &mut peer, acquiring).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_parent_costs_another_write() {
+    let (_network, client, mut peer) = connected().await;
+    let before = peer.writes();
+    let acquiring = acquire(&client);
+    // The create and the listing; the folder alone, and the same two behind it.
+    for _ in 0..5 {
+        peer.next().await.unwrap();
+        peer.refuse(ErrorCode::NO_NODE).await;
+    }
     for expected in ["/locks", FOLDER] {
         let container = peer.next().await.unwrap();
         assert_eq!((container.op(), container.path()), (OpCode::CREATE_CONTAINER, expected));
-        peer.refuse(ErrorCode::NODE_EXISTS).await;
+        peer.answer(&created(expected)).await;
     }
     join_queue(&mut peer, &[]).await;
-    assert_eq!(peer.writes() - before, 2);
+    assert_eq!(peer.writes() - before, 3);
     owned(&client, &mut peer, acquiring).await;
 }
 
@@ -130,9 +148,10 @@ async fn an_ancestor_that_goes_again_is_made_again() {
     let (_network, client, mut peer) = connected().await;
     let mut acquiring = acquire(&client);
     let (there, gone) = (ErrorCode::NODE_EXISTS, ErrorCode::NO_NODE);
-    // The create and the listing find no folder. Of its containers only the first exists, and is
-    // gone by the next request, so both are created again.
-    for code in [gone, gone, there, gone, gone, gone, there, there] {
+    // The create and the listing find no folder, and the folder finds no parent. Of the containers
+    // only the first exists then, and is gone by the next request, so both are created again.
+    let alone = [gone, gone, gone, gone, gone];
+    for code in alone.into_iter().chain([there, gone, gone, gone, there, there]) {
         tokio::select! {
             ended = &mut acquiring => panic!("{:?}", ended.unwrap()),
             request = peer.next() => drop(request.unwrap()),
@@ -339,18 +358,16 @@ async fn without_containers_the_folders_are_plain_nodes() {
     }
     assert_eq!(peer.next().await.unwrap().op(), OpCode::CREATE_CONTAINER);
     peer.refuse(ErrorCode::UNIMPLEMENTED).await;
-    for _ in 0..3 {
+    for _ in 0..2 {
         peer.next().await.unwrap();
     }
     drop(peer);
     let mut peer = network.attach().await;
     // The client looks for the node of the lost create and finds no folder.
     look(&mut peer).await;
-    for expected in ["/locks", FOLDER] {
-        let parent = peer.next().await.unwrap();
-        assert_eq!((parent.op(), parent.path()), (OpCode::CREATE2, expected));
-        peer.answer(&created(expected)).await;
-    }
+    let folder = peer.next().await.unwrap();
+    assert_eq!((folder.op(), folder.path()), (OpCode::CREATE2, FOLDER));
+    peer.answer(&created(FOLDER)).await;
     join_queue(&mut peer, &[]).await;
     owned(&client, &mut peer, acquiring).await;
 }
@@ -361,7 +378,8 @@ async fn without_containers_a_server_that_stays_is_asked_for_plain_nodes_too() {
     let acquiring = acquire(&client);
     let unknown = ErrorCode::UNIMPLEMENTED;
     let no_node = ErrorCode::NO_NODE;
-    for code in [no_node, no_node, unknown, unknown, no_node, no_node] {
+    // The folder as a container, and as a plain node whose parent is missing.
+    for code in [no_node, no_node, unknown, no_node, no_node, no_node, no_node, no_node] {
         peer.next().await.unwrap();
         peer.refuse(code).await;
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zk_client::{Client, ErrorCode, OpCode, Outcome};
+use zk_client::{Acl, Client, CreateOptions, ErrorCode, Id, OpCode, Outcome, Perms};
 use zk_embedded::{Change, Config, Fault, Server};
 use zk_recipes::{ErrorKind, Guard, Lock, LockState, Loss, MultiLock, Options, Release, Timeout};
 use zk_tests::explore::{Script, actor, explore, poll_once, settle};
@@ -76,6 +76,20 @@ async fn who_names_them_in_another_order_waits_and_gets_in() {
     for task in tasks {
         tokio::time::timeout(Duration::from_secs(60), task).await.expect("a circle").unwrap();
     }
+}
+
+/// Which of the folders is missing is not known, so all of them are created.
+#[tokio::test(start_paused = true)]
+async fn a_missing_folder_is_made_although_that_of_another_lock_may_not_be() {
+    let server = server();
+    let client = connect(&server).await;
+    let options = CreateOptions::persistent();
+    let closed = [Acl::new(Perms::READ, Id::ANYONE)];
+    client.create("/closed", b"", &options).await.unwrap();
+    client.create("/closed/a", b"", &options).await.unwrap();
+    client.set_acl("/closed", &closed, None).await.unwrap();
+    let guard = MultiLock::new(&client, ["/open/b", "/closed/a"]).unwrap().acquire().await;
+    assert_eq!(guard.unwrap().locks().len(), 2);
 }
 
 const THREE: [&str; 3] = ["/locks/1", "/locks/2", "/locks/3"];

@@ -24,7 +24,7 @@ macro_rules! lock_claims {
             |server| &server.address(),
             lock:
             an_uncontended_cycle_is_three_packets_in_two_writes,
-            missing_parents_are_made_as_containers_in_one_more_round_trip,
+            a_missing_folder_is_made_alone_and_its_ancestors_only_if_they_are_missing,
             the_hand_over_costs_the_waiter_no_frame,
             waiters_get_in_in_order_and_once_each,
             a_waiter_that_leaves_lets_nobody_in,
@@ -108,19 +108,25 @@ pub async fn an_uncontended_cycle_is_three_packets_in_two_writes(address: &str) 
     Ok(())
 }
 
-pub async fn missing_parents_are_made_as_containers_in_one_more_round_trip(
+pub async fn a_missing_folder_is_made_alone_and_its_ancestors_only_if_they_are_missing(
     address: &str,
 ) -> Result<()> {
     let faults = Faults::new();
     let client = connect(address, &faults).await?;
-    let guard = Lock::new(&client, "/a/b/c")?.acquire().await?;
-    let (writes, frames) = faults.take_sent();
     let container = OpCode::CREATE_CONTAINER;
     let (create, list) = (OpCode::CREATE2, OpCode::GET_CHILDREN2);
-    assert_eq!(frames, [create, list, container, container, container, create, list]);
-    assert_eq!(writes, 2);
-    assert!(guard.node().starts_with("/a/b/c/_c_"), "{}", guard.node());
-    assert_eq!(guard.release().await?, Release::Released);
+    let first = vec![create, list, container, create, list];
+    let all = [container, container, container, create, list];
+    // The second folder has the ancestors that were made for the first one.
+    for (folder, writes, frames) in
+        [("/a/b/c", 3, [&first[..], &all[..]].concat()), ("/a/b/d", 2, first)]
+    {
+        let guard = Lock::new(&client, folder)?.acquire().await?;
+        assert_eq!(faults.take_sent(), (writes, frames));
+        assert!(guard.node().starts_with(&format!("{folder}/_c_")), "{}", guard.node());
+        assert_eq!(guard.release().await?, Release::Released);
+        faults.take_sent();
+    }
     Ok(())
 }
 

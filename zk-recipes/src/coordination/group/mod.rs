@@ -116,7 +116,7 @@ impl Group {
     /// UUID. The data may be as long as a request of the server allows, about a megabyte. An
     /// observer reads it once.
     ///
-    /// This costs one round trip, and another one if the folder is missing.
+    /// This costs one round trip, and another one or two if the folder is missing.
     ///
     /// # Errors
     ///

@@ -155,11 +155,11 @@ impl Semaphore {
     /// Waits until a permit is ours.
     ///
     /// If one is free, this costs two round trips with five requests, three of them writes, and two
-    /// more round trips if the folders are missing: servers remove empty folders, unless they are
-    /// [persistent](Options::persistent_folder). In kazoo's layout it costs three round trips with
-    /// eight requests. While no permit is free, the first in the queue lists the folder of the
-    /// permits after each change there, and once in each session timeout. All others wait as for a
-    /// [`Lock`](crate::Lock).
+    /// or three more round trips if the folders are missing: servers remove empty folders, unless
+    /// they are [persistent](Options::persistent_folder). In kazoo's layout it costs three round
+    /// trips with eight requests. While no permit is free, the first in the queue lists the folder
+    /// of the permits after each change there, and once in each session timeout. All others wait as
+    /// for a [`Lock`](crate::Lock).
     ///
     /// # Errors
     ///
