@@ -20,6 +20,8 @@ pub enum ErrorKind {
     InvalidMemberId,
     /// Wrong use: a partitioner has no shard of this name, because no node can have it.
     InvalidShard,
+    /// Wrong use: there is no lock with this key, because no node can have it as its name.
+    InvalidKey,
     /// Wrong use: an owner that reads the lock asked to write it, and would wait for itself for
     /// ever.
     WouldDeadlock,
@@ -126,6 +128,8 @@ pub(crate) enum Fault {
     MemberId(String),
     #[error("name of a shard: {0:?} is empty, has a slash, or is not allowed in a path")]
     Shard(String),
+    #[error("key of a lock: {0:?} is empty, has a slash, or is not allowed in a path")]
+    Key(String),
     #[error("{0}: this owner reads the lock, and would wait for itself to write it")]
     WouldDeadlock(String),
     #[error("{path}: {}", Asked(*asked, *permits))]
@@ -187,6 +191,7 @@ impl Error {
             Fault::Set(_) => ErrorKind::InvalidSet,
             Fault::MemberId(_) => ErrorKind::InvalidMemberId,
             Fault::Shard(_) => ErrorKind::InvalidShard,
+            Fault::Key(_) => ErrorKind::InvalidKey,
             Fault::WouldDeadlock(_) => ErrorKind::WouldDeadlock,
             Fault::Permits { .. } | Fault::OtherPermits { .. } => ErrorKind::InvalidPermits,
             Fault::NoParties(_) => ErrorKind::NoParties,
@@ -362,6 +367,7 @@ mod tests {
             Fault::Set(path()),
             Fault::MemberId(path()),
             Fault::Shard(path()),
+            Fault::Key(path()),
             Fault::WouldDeadlock(path()),
             Fault::Permits { path: path(), asked: 2, permits: 1 },
             Fault::OtherPermits { path: path(), permits: 2, found: 1 },

@@ -5,6 +5,7 @@
 //! | [`Lock`] | one holder at a time, across processes |
 //! | [`RwLock`] | many readers or one writer |
 //! | [`ReentrantLock`], [`ReentrantRwLock`] | the same for many tasks in each process |
+//! | [`KeyedLocks`] | a lock for each key, for instance for each user |
 //! | [`MultiLock`] | several locks at once, [without deadlocks](MultiLock#deadlocks) |
 //! | [`LockTicket`] | a lock that outlives a planned restart of its process |
 //! | [`Election`] | a leader among the processes of a service, with its data for all to see |
@@ -49,9 +50,9 @@
 //!
 //! Each of these locks costs one round trip when it is free (two when the folder is missing, three
 //! when its parent is, too: see [`Options::persistent_folder`]) and no request at the hand-over;
-//! [`Semaphore`] states its own costs. The rules for every request (order, outcomes, the session's life) are at [`zk_client`].
-//! End a program with a release, or with [`Client::close`](zk_client::Client::close): see
-//! [`Guard`].
+//! [`Semaphore`] states its own costs. The rules for every request (order, outcomes, the session's
+//! life) are at [`zk_client`]. End a program with a release, or with
+//! [`Client::close`](zk_client::Client::close): see [`Guard`].
 //!
 //! Whatever is dropped, cancelled or lost on the way leaves no node behind. Here the reply to Ana's
 //! create is lost, and the connection with it. Her client connects again, and finds the node by the
@@ -135,6 +136,10 @@
 //! Locks of other clients queue up with these: see [`Layout`], and [`moving`] for a service that
 //! moves from kazoo or Curator.
 //!
+//! # A lock for each user
+//!
+//! Many keys cost other than one lock that is used all the time: see [`lock_per_key`].
+//!
 //! # Seeing inside
 //!
 //! A [`LockMeter`] counts for metrics, across all locks and sessions: the example `metrics` serves
@@ -181,7 +186,8 @@
 //! queue                  Join (create and list), Place (our node), wait (until nobody is ahead)
 //! hold                   acquire (join, wait, hold); being the owner: state, lost, transactions
 //! locks                  Lock, RwLock, MultiLock, LockTicket
-//! two_level              holding (the node of the process), cohort (who is next), local, reentrant
+//! two_level              holding (the node of the process), cohort (who is next), local,
+//!                        reentrant, keyed
 //! coordination           election, semaphore, both barriers, group, partitioner (of group and
 //!                        lock), counter, cached, tree_cache
 //! ```
@@ -224,11 +230,14 @@ pub use options::Options;
 pub use queue::inspect::{LockFolder, QueueEntry};
 pub use retry::{retry, retry_if};
 pub use stats::{LockMeter, LockStats, LossCounts};
-pub use two_level::{Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock};
+pub use two_level::{KeyedLocks, Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock};
 
 // Modules that hold only a page of documentation each, so that links in the code can name them.
 #[doc = include_str!("moving.md")]
 pub mod moving {}
+
+#[doc = include_str!("lock_per_key.md")]
+pub mod lock_per_key {}
 
 #[doc = include_str!("faults.md")]
 pub mod faults {}

@@ -222,6 +222,7 @@ const CRATES: &[Layers] = &[
             "two_level/wakers",
             "two_level/local",
             "two_level/reentrant",
+            "two_level/keyed",
             "two_level",
             "coordination/barrier",
             "coordination/cached",

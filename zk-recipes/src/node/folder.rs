@@ -30,6 +30,13 @@ impl Folder {
         path
     }
 
+    /// The path of the child of this name. `None` if no node can have the name.
+    pub(crate) fn valid_child(&self, name: &str) -> Option<String> {
+        let path = self.child(name);
+        let is_valid = self.name(&path).is_some() && zk_client::check_path(&path).is_ok();
+        is_valid.then_some(path)
+    }
+
     /// The name of the child at this path, or `None` if the path is not a child's.
     pub(crate) fn name<'p>(&self, path: &'p str) -> Option<&'p str> {
         let name = path.strip_prefix(self.base())?.strip_prefix('/')?;

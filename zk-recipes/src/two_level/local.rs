@@ -101,6 +101,11 @@ impl TwoLevel {
         Ok(Self(Arc::new(Shared { folder, local: Mutex::new(local), wakers, driver, alarm })))
     }
 
+    /// True if there is another clone.
+    pub(crate) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
     fn local(&self) -> MutexGuard<'_, Local> {
         self.0.local.lock().unwrap_or_else(PoisonError::into_inner)
     }

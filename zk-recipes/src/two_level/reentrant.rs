@@ -105,6 +105,11 @@ impl ReentrantLock {
         ReentrantGuard::enter(&self.0, owner, Role::Exclusive).await
     }
 
+    /// True if there is another clone of this handle, a guard or a waiter.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.0.is_shared()
+    }
+
     /// Takes the lock if it is free in this process and in the folder, in at most one round trip.
     ///
     /// Returns `None` if it is not, and leaves the queue. While the client is cut off it waits: see

@@ -18,6 +18,7 @@ mod grant;
 mod group;
 mod guard;
 mod handing_on;
+mod keyed;
 mod linger;
 mod losses;
 mod meter;

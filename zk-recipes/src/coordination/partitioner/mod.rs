@@ -161,10 +161,9 @@ impl Partitioner {
         let locks = Folder::new(&folder.child("shards"));
         let lock = |shard: S| {
             let shard = shard.into();
-            let path = locks.child(&shard);
-            if locks.name(&path).is_none() || zk_client::check_path(&path).is_err() {
+            let Some(path) = locks.valid_child(&shard) else {
                 return Err(Error::from(Fault::Shard(shard)));
-            }
+            };
             Ok((shard.into(), Lock::with_options(client, &path, options.clone())?))
         };
         let shards = shards.into_iter().map(lock).collect::<Result<_, _>>()?;
