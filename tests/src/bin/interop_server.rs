@@ -5,7 +5,7 @@
 //! `start`, and answers each with `ok`. Its data survives a stop. The program ends when its input
 //! ends.
 //!
-//! The argument is a folder with the certificates: see `kazoo_suite` of the interop tests.
+//! The argument is a folder with the certificates: see `client_suites` of the interop tests.
 
 use std::path::Path;
 use std::time::Duration;

@@ -2,11 +2,11 @@
 //! semaphores, barriers, counters and groups beside ours.
 
 mod barriers;
+mod client_suites;
 mod clients;
 mod counters;
 mod elections;
 mod groups;
-mod kazoo_suite;
 mod locks;
 mod peer;
 mod program;

@@ -113,7 +113,8 @@
 //! In each run of the tests 45,000 random requests, many of them malformed, are answered as a real
 //! server answers them, in every field: results, errors, stats, zxids and watch events. kazoo,
 //! ZooKeeper's own C client and `zkCli.sh` work with it unmodified. All of kazoo's own tests that
-//! pass on one real server pass on it too. The differences are:
+//! pass on one real server pass on it too, and so do those of aiozk, tooz and zk-shell. The
+//! differences are:
 //!
 //! * Quotas, SASL and reconfiguration behave as on a server on which they are switched off. So does
 //!   TLS in the library; the program has it with the feature `tls`, without the scheme `x509`.

@@ -1,10 +1,13 @@
-"""A plugin for pytest that lets kazoo's own tests run against a server of ours.
+"""A plugin for pytest that lets the own tests of clients in Python run against a server of ours.
 
-kazoo's test harness writes configurations and starts Java. Here its cluster is one server, the
-program that ZK_SUITE_SERVER names with its arguments: `zk-embedded`, or one that speaks like it. It
-prints its two addresses and obeys `stop` and `start`. The folder ZK_SUITE_CERTIFICATES has the
-clients' certificate `cert`, its `key` and the `ca` that has signed it. Tests that need a second
-server fail.
+kazoo's test harness, which zk-shell's tests use too, writes configurations and starts Java. Here
+its cluster is one server, the program that ZK_SUITE_SERVER names with its arguments: `zk-embedded`,
+or one that speaks like it. It prints its two addresses and obeys `stop` and `start`. The folder
+ZK_SUITE_CERTIFICATES has the clients' certificate `cert`, its `key` and the `ca` that has signed
+it. Tests that need a second server fail.
+
+Tests that take a server as it is find it in environment variables: ZK_SUITE_VARIABLES lists them as
+NAME=VALUE, separated by spaces, with {address}, {host} and {port} for those of the server.
 
 The outcome of each test is written to the file that ZK_SUITE_OUTCOMES names, one a line.
 """
@@ -14,6 +17,7 @@ import os
 import subprocess
 import sys
 import types
+import unittest
 
 
 class Server:
@@ -105,6 +109,24 @@ common = types.ModuleType("kazoo.testing.common")
 common.ZookeeperCluster = ZookeeperCluster
 sys.modules["kazoo.testing.common"] = common
 
+# zk-shell's tests call it by this name, which Python 3.12 has removed.
+unittest.TestCase.assertEquals = unittest.TestCase.assertEqual
+
+
+def announce_server(variables):
+    """Starts a server and sets these variables. What reads them may do so as it is imported."""
+    server = Server()
+    atexit.register(server.end)
+    host, port = server.address.split(":")
+    for variable in variables.split():
+        name, value = variable.split("=", 1)
+        os.environ[name] = value.format(address=server.address, host=host, port=port)
+
+
+# With xdist, the tests run in workers.
+if "PYTEST_XDIST_WORKER" in os.environ and os.environ["ZK_SUITE_VARIABLES"]:
+    announce_server(os.environ["ZK_SUITE_VARIABLES"])
+
 
 outcomes = {}
 terminal = None
@@ -116,7 +138,7 @@ def pytest_sessionstart(session):
 
 
 def pytest_runtest_logreport(report):
-    # With xdist, the tests run in workers, and all reports reach their controller too.
+    # All reports reach the controller of the workers too.
     if "PYTEST_XDIST_WORKER" in os.environ:
         return
     # A failure is printed at once: the whole run may be ended before pytest prints it.
