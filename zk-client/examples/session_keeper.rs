@@ -1,6 +1,9 @@
 //! A service that survives the end of its session: it creates its ephemeral nodes again.
 
-use zk_client::{Client, CreateOptions};
+use std::convert::Infallible;
+use std::future::pending;
+
+use zk_client::{Client, CreateOptions, Error, ErrorKind, SessionKeeper};
 use zk_embedded::Server;
 
 #[tokio::main]
@@ -8,17 +11,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::start().await?;
     let keeper = Client::builder().keep(server.address()).await?;
 
-    // This task registers the service in each session, and ends with the keeper.
-    let mut sessions = keeper.sessions();
-    let registering = tokio::spawn(async move {
-        let mut last = 0;
-        while let Ok(session) = sessions.next().await {
-            last = session.number;
-            let here = session.client.create("/here", b"10.0.0.7:80", &CreateOptions::ephemeral());
-            println!("session {last}: {:?}", here.await.map(|created| created.path));
-        }
-        last
-    });
+    // This task ends with the keeper.
+    let kept = keeper.clone();
+    let registering = tokio::spawn(async move { register(&kept).await });
 
     let client = keeper.client().await?;
     let mut new = keeper.sessions();
@@ -40,6 +35,23 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("the service is back");
 
     keeper.close().await;
-    assert_eq!(registering.await?, 2);
+    assert!(registering.await?.is_err_and(|error| error.kind() == ErrorKind::Closed));
     Ok(())
+}
+
+/// Registers the service in each session.
+pub(crate) async fn register(keeper: &SessionKeeper) -> Result<Infallible, Error> {
+    keeper
+        .run_each(|client| async move {
+            let options = CreateOptions::ephemeral();
+            // If a reply is lost, `resolving` looks for the node. A session survives such a loss.
+            while let Err(error) = client.resolving().create("/here", b"here", &options).await {
+                if !error.is_transient() {
+                    return Err(error);
+                }
+            }
+            println!("registered");
+            pending().await
+        })
+        .await
 }

@@ -21,9 +21,15 @@ impl SessionKeeper {
     /// use zk_client::CreateOptions;
     ///
     /// let registered = keeper.run_each(|client| async move {
-    ///     client.create("/members/me", b"10.0.0.7:80", &CreateOptions::ephemeral()).await?;
+    ///     let options = CreateOptions::ephemeral();
+    ///     // If a reply is lost, `resolving` looks for the node. A session survives such a loss.
+    ///     while let Err(error) = client.resolving().create("/members/me", b"me", &options).await {
+    ///         if !error.is_transient() {
+    ///             return Err(error);
+    ///         }
+    ///     }
     ///     serve().await; // dropped when the session ends
-    ///     Ok::<_, zk_client::Error>(())
+    ///     Ok(())
     /// });
     /// tokio::select! {
     ///     done = registered => done?,

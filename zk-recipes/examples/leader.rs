@@ -12,9 +12,9 @@
 use std::future::pending;
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use zk_client::{Client, SessionId};
+use zk_client::{Client, SessionId, SessionKeeper};
 use zk_embedded::Server;
-use zk_recipes::{Election, Error, FencingToken, Guard, Options};
+use zk_recipes::{Election, Error, FencingToken, Guard, Options, retry};
 
 const ELECTION: &str = "/service/leader";
 
@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (tell, mut terms) = unbounded_channel();
 
     tokio::select! {
-        served = keeper.run_each(|client| serve(client, tell.clone())) => served?,
+        served = run(&keeper, &tell) => served?,
         // In a real service: `tokio::signal::ctrl_c()`.
         two_terms = async {
             let first = terms.recv().await?;
@@ -46,10 +46,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
+/// Serves in one session after another. What a lost connection ends begins anew in the same one.
+pub(crate) async fn run(keeper: &SessionKeeper, tell: &UnboundedSender<Term>) -> Result<(), Error> {
+    keeper.run_each(|client| async move { retry(|| serve(&client, tell)).await }).await
+}
+
 /// Takes part in the election for as long as the session lives.
-async fn serve(client: Client, tell: UnboundedSender<Term>) -> Result<(), Error> {
+async fn serve(client: &Client, tell: &UnboundedSender<Term>) -> Result<(), Error> {
     let options = Options::new().data("10.0.0.7:80");
-    let election = Election::with_options(&client, ELECTION, options)?;
+    let election = Election::with_options(client, ELECTION, options)?;
     let session = client.session().map(|session| session.id).unwrap_or_default();
     election
         .lead(async |term| {
@@ -68,7 +73,7 @@ async fn work(_: &Guard) {
 }
 
 /// The service leads.
-struct Term {
+pub(crate) struct Term {
     session: SessionId,
-    token: FencingToken,
+    pub(crate) token: FencingToken,
 }

@@ -34,20 +34,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     eprintln!("http://{address}/metrics");
     tokio::spawn(serve(metrics, listener));
 
-    let options = Options::new().meter(&meter);
-    let (options, meter) = (&options, &meter);
-    let work = |client: Client| async move {
-        // The meter counts on in the next session, where the lock is another one.
-        let lock = Lock::with_options(&client, "/locks/invoices", options.clone())?;
-        let turn = || async { lock.acquire().await?.release().await.map(drop) };
-        while meter.stats().acquired < turns {
-            retry(turn).await?;
-            sleep(pause).await;
-        }
-        Ok::<_, Error>(())
-    };
     tokio::select! {
-        worked = keeper.run_each(work) => worked?,
+        worked = run(&keeper, &meter, turns, pause) => worked?,
         _ = tokio::signal::ctrl_c() => {}
     }
     let mut stream = TcpStream::connect(address).await?;
@@ -57,6 +45,27 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", answer.split_once("\r\n\r\n").map_or(&*answer, |(_, page)| page));
     keeper.close().await;
     Ok(())
+}
+
+/// Takes the lock so many times, in one session after another.
+pub(crate) async fn run(
+    keeper: &SessionKeeper,
+    meter: &LockMeter,
+    turns: u64,
+    pause: Duration,
+) -> Result<(), Error> {
+    let work = |client: Client| async move {
+        // The meter counts on in the next session, where the lock is another one.
+        let options = Options::new().meter(meter);
+        let lock = Lock::with_options(&client, "/locks/invoices", options)?;
+        let turn = || async { lock.acquire().await?.release().await.map(drop) };
+        while meter.stats().acquired < turns {
+            retry(turn).await?;
+            sleep(pause).await;
+        }
+        Ok(())
+    };
+    keeper.run_each(work).await
 }
 
 /// What is exported: the sessions of a keeper, and the locks of each name.

@@ -10,13 +10,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use thiserror::Error;
-use zk_client::{Client, CreateOptions, Transient};
+use zk_client::{Client, CreateOptions, SessionKeeper, Transient};
 use zk_embedded::{Fault, OpCode, Server};
 use zk_recipes::{Lock, retry};
 
 /// Whatever may go wrong in the service.
 #[derive(Debug, Error)]
-enum ServiceError {
+pub(crate) enum ServiceError {
     #[error(transparent)]
     Session(#[from] zk_client::Error),
     #[error(transparent)]
@@ -29,14 +29,14 @@ enum ServiceError {
 
 /// As of SQLite: only that it is busy may pass, which the mark in its source says.
 #[derive(Debug, Error)]
-enum DatabaseError {
+pub(crate) enum DatabaseError {
     #[error("the database is locked")]
     Busy(#[source] Transient),
 }
 
 #[derive(Debug, Error)]
 #[error("status {0}")]
-struct HttpError(u16);
+pub(crate) struct HttpError(u16);
 
 const PRICES: [&str; 3] = ["tea", "milk", "gold"];
 
@@ -44,16 +44,13 @@ const PRICES: [&str; 3] = ["tea", "milk", "gold"];
 async fn main() -> Result<(), Box<dyn Error>> {
     let server = Server::start().await?;
     let keeper = Client::builder().keep(server.address()).await?;
-    // What is to go wrong: a lost reply, and a server that has too much to do.
+    // What is to go wrong: a lost reply, a server that has too much to do, the end of a session.
     server.inject(Fault::lose_reply().op(OpCode::CREATE2));
     server.inject(Fault::refuse(zk_client::ErrorCode::THROTTLED_OP).op(OpCode::SET_DATA));
+    server.inject(Fault::expire_session().op(OpCode::SET_DATA).after(2));
 
-    let service = Service { server, stored: Mutex::default(), attempts: AtomicU32::new(0) };
-    let serve = |client: Client| {
-        let service = &service;
-        async move { retry(|| service.store_prices(&client)).await }
-    };
-    match keeper.run_each(serve).await {
+    let service = Service::default();
+    match service.run(&keeper).await {
         Err(error @ ServiceError::Http(_)) => println!("the service ends: {error}"),
         done => done?,
     }
@@ -63,13 +60,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-struct Service {
-    server: Server,
-    stored: Mutex<BTreeMap<&'static str, u32>>,
+#[derive(Default)]
+pub(crate) struct Service {
+    pub(crate) stored: Mutex<BTreeMap<&'static str, u32>>,
     attempts: AtomicU32,
 }
 
 impl Service {
+    pub(crate) async fn run(&self, keeper: &SessionKeeper) -> Result<(), ServiceError> {
+        let serve = |client: Client| async move { retry(|| self.store_prices(&client)).await };
+        keeper.run_each(serve).await
+    }
+
     /// Stores the prices that are not stored yet, so that it may begin anew at any place.
     async fn store_prices(&self, client: &Client) -> Result<(), ServiceError> {
         let attempt = self.attempts.fetch_add(1, Ordering::Relaxed);
@@ -78,9 +80,6 @@ impl Service {
         for name in PRICES {
             let price = fetch(name)?;
             let count = self.store(name, price, attempt)?;
-            if let (2, 2, Some(session)) = (attempt, count, client.session()) {
-                self.server.expire(session.id); // This goes wrong, too.
-            }
             client.set_data("/shop/count", count.to_string().as_bytes(), None).await?;
         }
         guard.release().await?;

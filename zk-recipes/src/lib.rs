@@ -61,21 +61,25 @@
 #![doc = include_str!("../pictures/lost-reply.svg")]
 //!
 //! ```
-//! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
 //! # async fn rebuild() -> Vec<u8> { Vec::new() }
+//! # async fn f() -> Result<(), Error> {
 //! use zk_client::{Client, Op};
-//! use zk_recipes::Lock;
+//! use zk_recipes::{Error, Lock, retry};
 //!
-//! let client = Client::connect("zk1:2181,zk2:2181,zk3:2181").await?;
-//! let lock = Lock::new(&client, "/locks/invoices")?;
-//!
-//! let guard = lock.acquire().await?;
-//! let invoices = guard.run(rebuild()).await?; // stops when the lock is lost
-//! guard.fenced(Op::set_data("/invoices", &invoices, None)).await?; // only while it is ours
-//! guard.release().await?;
-//! client.close().await;
-//! # Ok(())
+//! let keeper = Client::builder().keep("zk1:2181,zk2:2181,zk3:2181").await?;
+//! // A session may end, and a connection break. Then the work begins anew, until it is done.
+//! let done = keeper.run_each(|client| async move { retry(|| invoice(&client)).await }).await;
+//! keeper.close().await;
+//! # done
 //! # }
+//!
+//! async fn invoice(client: &Client) -> Result<(), Error> {
+//!     let guard = Lock::new(client, "/locks/invoices")?.acquire().await?;
+//!     let invoices = guard.run(rebuild()).await?; // stops when the lock is lost
+//!     guard.fenced(Op::set_data("/invoices", &invoices, None)).await?; // only while it is ours
+//!     guard.release().await?;
+//!     Ok(())
+//! }
 //! ```
 //!
 //! # When a lock is lost

@@ -10,6 +10,7 @@ mod counter;
 mod double_barrier;
 mod doubt;
 mod election;
+mod examples;
 mod fence;
 mod fencing;
 mod frames;

@@ -11,7 +11,7 @@ use zk_tests::locks::{LOCK, World};
 
 #[allow(dead_code, reason = "its main runs as an example")]
 #[path = "../../../../zk-recipes/examples/metrics.rs"]
-mod example;
+pub(crate) mod example;
 
 use example::Metrics;
 

@@ -13,6 +13,7 @@ use zk_tests::locks::World;
 #[path = "../../../../zk-recipes/examples/service.rs"]
 mod example;
 
+use crate::examples::{in_worlds, trouble};
 use example::Service;
 
 async fn start(world: &World) -> Service {
@@ -82,6 +83,17 @@ async fn replies_that_are_lost_cost_no_job_and_do_none_twice() {
             assert!(jobs.await > 10);
         }
     }
+}
+
+#[test]
+fn a_service_in_any_trouble_does_every_job_once() {
+    in_worlds(async |world, _, random| {
+        let jobs = serve(world, async |_, _| {
+            trouble(&world.server, random).await;
+            sleep(Duration::from_secs(10)).await;
+        });
+        assert!(jobs.await > 5);
+    });
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,20 +25,20 @@ pub use members::{Member, Members, View};
 ///
 /// ```
 /// # async fn serve() {}
-/// # async fn f(keeper: zk_client::SessionKeeper) -> Result<(), zk_recipes::Error> {
-/// use zk_recipes::Group;
+/// # async fn f(keeper: zk_client::SessionKeeper) -> Result<(), Error> {
+/// use zk_client::Client;
+/// use zk_recipes::{Error, Group, retry};
 ///
-/// // A member in each session, until the work is done.
-/// keeper
-///     .run_each(|client| async move {
-///         let group = Group::new(&client, "/service/members")?;
-///         let member = group.join("worker-7", "10.0.0.7:80").await?;
-///         member.run(serve()).await?; // dropped when the membership is lost
-///         member.leave().await
-///     })
-///     .await?;
+/// // A member in each session, and anew when it was lost while the session lives.
+/// keeper.run_each(|client| async move { retry(|| work(&client)).await }).await?;
 /// # Ok(())
 /// # }
+///
+/// async fn work(client: &Client) -> Result<(), Error> {
+///     let group = Group::new(client, "/service/members")?;
+///     let member = group.join("worker-7", "10.0.0.7:80").await?;
+///     member.run(serve()).await // dropped when the membership is lost
+/// }
 /// ```
 ///
 /// An id has one member at a time, as a [`Lock`](crate::Lock) has one holder: a member that joins

@@ -55,7 +55,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 ///         let queues = Partitioner::new(&client, "/service/queues", shards)?;
 ///         queues
 ///             .run("worker-7", async |queue| {
-///                 println!("{}: from now on mine, with token {}", queue.name(), queue.token());
+///                 println!("{}: mine, with token {}", queue.name(), queue.token());
 ///                 while !queue.is_stopping() {
 ///                     consume(queue.name()).await; // dropped when the shard is lost
 ///                 }

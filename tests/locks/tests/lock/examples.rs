@@ -1,0 +1,269 @@
+//! The programs that people copy, each in many worlds where replies are lost, connections are cut,
+//! and sessions expire. A seed decides what goes wrong. A program ends only with its work done.
+
+mod pages;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::time::sleep;
+use zk_client::{CreateOptions, SessionKeeper};
+use zk_embedded::{Fault, Server};
+use zk_recipes::LockMeter;
+use zk_tests::explore::in_virtual_time;
+use zk_tests::locks::World;
+
+use crate::metrics::example as metrics;
+use pages::partitioner::CONSUMED;
+
+#[allow(dead_code, reason = "its main runs as an example")]
+#[path = "../../../../zk-recipes/examples/leader.rs"]
+mod leader;
+#[allow(dead_code, reason = "its main runs as an example")]
+#[path = "../../../../zk-recipes/examples/own_errors.rs"]
+mod own_errors;
+#[allow(dead_code, reason = "its main runs as an example")]
+#[path = "../../../../zk-recipes/examples/readme.rs"]
+mod readme;
+#[allow(dead_code, reason = "its main runs as an example")]
+#[path = "../../../../zk-client/examples/session_keeper.rs"]
+mod session_keeper;
+
+/// How many worlds each program runs in.
+const SEEDS: u64 = 200;
+
+/// Runs a test in many worlds, each with a keeper.
+pub(crate) fn in_worlds(test: impl AsyncFn(&World, &SessionKeeper, &mut Rng)) {
+    for seed in 0..SEEDS {
+        let run = async {
+            let world = World::new();
+            let keeper = world.builder().keep("zk").await.unwrap();
+            test(&world, &keeper, &mut Rng::with_seed(seed)).await;
+            keeper.close().await;
+        };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| in_virtual_time(run))) {
+            eprintln!("with the seed {seed}");
+            resume_unwind(panic);
+        }
+    }
+}
+
+/// Lets things go wrong for a while.
+pub(crate) async fn trouble(server: &Server, random: &mut Rng) {
+    for _ in 0..8 {
+        for _ in 0..random.u32(1..=4) {
+            let fault = match random.u32(0..8) {
+                0..3 => Fault::lose_reply(),
+                3..5 => Fault::lose_request(),
+                5 => Fault::cut_reply(random.usize(1..40)),
+                6 => Fault::go_silent(),
+                _ => Fault::expire_session(),
+            };
+            server.inject(fault.after(random.u32(0..24)));
+        }
+        sleep(Duration::from_millis(random.u64(0..4_000))).await;
+        match random.u32(0..4) {
+            0 => server.disconnect_all(),
+            1 => expire_all(server),
+            _ => {}
+        }
+    }
+    server.clear_faults();
+}
+
+fn expire_all(server: &Server) {
+    for session in server.sessions() {
+        server.expire(session);
+    }
+}
+
+/// Runs a program to its end, while things go wrong.
+async fn to_its_end<T>(world: &World, random: &mut Rng, program: impl Future<Output = T>) -> T {
+    let mut program = std::pin::pin!(program);
+    tokio::select! {
+        biased;
+        ended = &mut program => ended,
+        () = trouble(&world.server, random) => program.await,
+    }
+}
+
+/// Makes a node and its ancestors.
+async fn make(world: &World, path: &str) {
+    let client = world.client().await;
+    client.ensure(path, &CreateOptions::persistent()).await.unwrap();
+    client.close().await;
+}
+
+#[test]
+fn the_program_of_the_readme_ends_with_its_work_done() {
+    in_worlds(async |world, keeper, random| {
+        to_its_end(world, random, readme::run(keeper)).await.unwrap();
+        assert_eq!(world.server.data("/motd").unwrap(), "42");
+    });
+}
+
+#[test]
+fn the_program_of_the_recipes_ends_with_its_work_done() {
+    in_worlds(async |world, keeper, random| {
+        make(world, "/invoices").await;
+        to_its_end(world, random, pages::recipes::run(keeper)).await.unwrap();
+        assert_eq!(world.server.data("/invoices").unwrap(), "all of them");
+    });
+}
+
+#[test]
+fn a_member_goes_on_until_its_work_is_done() {
+    in_worlds(async |world, keeper, random| {
+        to_its_end(world, random, pages::group::run(keeper)).await.unwrap();
+    });
+}
+
+#[test]
+fn work_under_a_lock_is_retried_until_it_is_done() {
+    in_worlds(async |world, keeper, random| {
+        to_its_end(world, random, pages::retry::run(keeper)).await.unwrap();
+    });
+}
+
+#[test]
+fn a_partitioner_works_on_all_shards_again_behind_any_trouble() {
+    in_worlds(async |world, keeper, random| {
+        let again = async {
+            trouble(&world.server, random).await;
+            expire_all(&world.server);
+            CONSUMED.take();
+            while CONSUMED.with_borrow(BTreeSet::len) < 32 {
+                sleep(Duration::from_secs(1)).await;
+            }
+        };
+        tokio::select! {
+            ended = pages::partitioner::run(keeper) => panic!("it has ended: {ended:?}"),
+            () = again => {}
+        }
+    });
+}
+
+#[test]
+fn a_service_is_registered_again_behind_any_trouble() {
+    in_worlds(async |world, keeper, random| {
+        make(world, "/members").await;
+        let registered = async {
+            trouble(&world.server, random).await;
+            is_made(world, "/members/me").await;
+        };
+        pages::run_each::run(keeper, || registered).await.unwrap();
+    });
+}
+
+#[test]
+fn the_node_of_a_kept_session_is_made_again_behind_any_trouble() {
+    in_worlds(async |world, keeper, random| {
+        let again = async {
+            trouble(&world.server, random).await;
+            is_made(world, "/here").await;
+        };
+        tokio::select! {
+            ended = session_keeper::register(keeper) => panic!("it has ended: {ended:?}"),
+            () = again => {}
+        }
+    });
+}
+
+/// Ends all sessions, and waits until one of the next has made the node.
+async fn is_made(world: &World, path: &str) {
+    expire_all(&world.server);
+    while !world.server.has_node(path) {
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
+#[test]
+fn a_service_leads_again_behind_any_trouble() {
+    in_worlds(async |world, keeper, random| {
+        let (tell, mut terms) = unbounded_channel();
+        let again = async {
+            trouble(&world.server, random).await;
+            // The next term is one that begins from now on.
+            while terms.try_recv().is_ok() {}
+            expire_all(&world.server);
+            terms.recv().await.unwrap();
+        };
+        tokio::select! {
+            ended = leader::run(keeper, &tell) => panic!("the service has ended: {ended:?}"),
+            () = again => {}
+        }
+    });
+}
+
+#[test]
+fn a_service_with_errors_of_its_own_ends_with_one_of_them() {
+    in_worlds(async |world, keeper, random| {
+        let service = own_errors::Service::default();
+        let ended = to_its_end(world, random, service.run(keeper)).await;
+        assert!(matches!(ended, Err(own_errors::ServiceError::Http(_))), "{ended:?}");
+        assert_eq!(service.stored.lock().unwrap().len(), 2);
+    });
+}
+
+#[test]
+fn a_lock_with_a_meter_gets_all_its_turns() {
+    in_worlds(async |world, keeper, random| {
+        let meter = LockMeter::new();
+        let pause = Duration::from_millis(100);
+        let turns = metrics::run(keeper, &meter, 20, pause);
+        to_its_end(world, random, turns).await.unwrap();
+        assert!(meter.stats().acquired >= 20);
+    });
+}
+
+/// The code of each page that works in sessions is what runs here.
+#[test]
+fn the_pages_show_what_runs_here() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let tested = words(include_str!("examples/pages.rs"));
+    let mut files =
+        ["zk-recipes/README.md", "zk-client/README.md"].map(|file| root.join(file)).to_vec();
+    let mut folders = ["zk-recipes/src", "zk-client/src"].map(|folder| root.join(folder)).to_vec();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
+            let list = if entry.file_type().unwrap().is_dir() { &mut folders } else { &mut files };
+            list.push(entry.path());
+        }
+    }
+    let mut shown = 0;
+    for file in files.iter().filter(|file| !file.ends_with("svg")) {
+        let text = fs::read_to_string(file).unwrap();
+        let lines = text.lines().map(str::trim_start).map(|line| {
+            let line = line.strip_prefix("//!").or(line.strip_prefix("///")).unwrap_or(line);
+            line.strip_prefix(' ').unwrap_or(line)
+        });
+        let text = lines.collect::<Vec<_>>().join("\n");
+        let blocks = text.split("```").skip(1).step_by(2);
+        for block in blocks.filter(|block| block.contains(".run_each(|")) {
+            shown += 1;
+            // What the pages have around it differs.
+            let is_around = |line: &&str| {
+                let around =
+                    ["# ", "use ", "rust", "let keeper", "#[tokio::main]", "async fn main"];
+                line.is_empty() || around.iter().any(|word| line.trim_start().starts_with(word))
+            };
+            let lines = block.lines().collect::<Vec<_>>();
+            for part in lines.split(is_around) {
+                let part = words(&part.join(" "));
+                assert!(tested.contains(&part), "{}: not tested: {part}", file.display());
+            }
+        }
+    }
+    assert_eq!(shown, 6, "pages that work in sessions");
+}
+
+/// The words of a text: line breaks and alignment may differ.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
