@@ -15,8 +15,10 @@ use zk_tests::locks::{LOCK, TIMEOUT, World};
 
 type Waiting = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
 
+type Wait = fn(Client) -> Waiting;
+
 /// Every way to queue up in a folder, by name.
-const WAITS: [(&str, fn(Client) -> Waiting); 8] = [
+const WAITS: [(&str, Wait); 8] = [
     ("lock", |client| Box::pin(async move { Lock::new(&client, LOCK)?.acquire().await.map(drop) })),
     ("read", |client| Box::pin(async move { RwLock::new(&client, LOCK)?.read().await.map(drop) })),
     ("write", |client| {
