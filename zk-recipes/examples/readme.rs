@@ -34,7 +34,8 @@ async fn work(client: &Client) -> Result<(), Error> {
 
     // A transaction: all or nothing. Each operation has a result of its own type.
     if client.exists("/done").await?.is_none() {
-        let create = Op::create("/done", b"7", &CreateOptions::ephemeral()); // ends with the session
+        // This node ends with the session.
+        let create = Op::create("/done", b"7", &CreateOptions::ephemeral());
         let (done, motd) = client.multi((create, Op::set_data("/motd", b"bye", None))).await?;
         println!("made {}, and wrote version {}", done.path, motd.version);
     }
