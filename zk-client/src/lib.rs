@@ -109,7 +109,7 @@
 //!
 //! A connection that ends within a second counts as a failed attempt, although the session was
 //! resumed. So reconnects to a server that hangs up soon after each handshake slow down to one in a
-//! second. A request on which a server has hung up three times in a row fails with
+//! second. A large request on which a server has hung up three times in a row fails with
 //! [`NeverAnswered`](ErrorKind::NeverAnswered).
 //!
 //! While there are [`Lease`]s, the client sends a ping after 1/15 of the timeout, and a small write

@@ -61,11 +61,11 @@
 #![doc = include_str!("../pictures/lost-reply.svg")]
 //!
 //! ```
-//! # async fn rebuild() -> Vec<u8> { Vec::new() }
-//! # async fn f() -> Result<(), Error> {
 //! use zk_client::{Client, Op};
 //! use zk_recipes::{Error, Lock, retry};
 //!
+//! # async fn rebuild() -> Vec<u8> { Vec::new() }
+//! # async fn f() -> Result<(), Error> {
 //! let keeper = Client::builder().keep("zk1:2181,zk2:2181,zk3:2181").await?;
 //! // A session may end, and a connection break. Then the work begins anew, until it is done.
 //! let done = keeper.run_each(|client| async move { retry(|| invoice(&client)).await }).await;

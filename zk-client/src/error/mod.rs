@@ -81,7 +81,8 @@ pub enum ErrorKind {
     ConnectionLoss,
     /// Three times in a row a server hung up while a request of this operation, path and size was
     /// the largest without a reply, so this request may be the cause. The text names all three. To
-    /// repeat it would break the connection again, and with it all requests under way.
+    /// repeat it would break the connection again, and with it all requests under way. A request of
+    /// less than a kilobyte never counts.
     ///
     /// Servers hang up on a request that is larger than their `jute.maxbuffer`, in bytes, which a
     /// client cannot read. Set [`Limits::max_request`](crate::Limits::max_request) to that number,

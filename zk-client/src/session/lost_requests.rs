@@ -9,6 +9,10 @@ use zk_proto::OpCode;
 /// How many times in a row a server may hang up on a request: the last time it fails for good.
 pub(crate) const MAX_HANG_UPS: u32 = 3;
 
+/// The smallest frame, in bytes, that counts. No server runs with a `jute.maxbuffer` below this, and
+/// in a network that breaks often a small request is lost several times in a row by chance.
+const MIN_LEN: usize = 1024;
+
 /// How many requests are remembered. The one that was lost longest ago is forgotten first.
 const MAX_REMEMBERED: usize = 8;
 
@@ -48,7 +52,8 @@ impl LostRequests {
         requests: impl DoubleEndedIterator<Item = (usize, RequestKind<'a>)>,
     ) -> Option<(usize, u32)> {
         // Of several of that size, the oldest.
-        let (index, largest) = requests.rev().max_by_key(|(_, kind)| kind.len)?;
+        let large = requests.filter(|(_, kind)| kind.len >= MIN_LEN);
+        let (index, largest) = large.rev().max_by_key(|(_, kind)| kind.len)?;
         let earlier = self.forget(largest).map_or(0, |lost| lost.times);
         if self.0.len() == MAX_REMEMBERED {
             self.0.remove(0);

@@ -483,7 +483,7 @@ async fn a_change_within_the_delay_is_planned_for_although_the_group_cannot_be_s
     sleep(Duration::from_secs(1)).await;
     // The list after the reconnect, and each that follows until it is given up.
     for _ in 0..6 {
-        let lost = Fault::go_silent().op(OpCode::GET_CHILDREN2);
+        let lost = Fault::lose_reply().op(OpCode::GET_CHILDREN2);
         world.server.inject(lost.session(ana.session));
     }
     world.server.disconnect(ana.session);

@@ -24,11 +24,11 @@ pub use members::{Member, Members, View};
 /// The members of a service, across all processes: each has an id and data, such as its address.
 ///
 /// ```
-/// # async fn serve() {}
-/// # async fn f(keeper: zk_client::SessionKeeper) -> Result<(), Error> {
 /// use zk_client::Client;
 /// use zk_recipes::{Error, Group, retry};
 ///
+/// # async fn serve() {}
+/// # async fn f(keeper: zk_client::SessionKeeper) -> Result<(), Error> {
 /// // A member in each session, and anew when it was lost while the session lives.
 /// keeper.run_each(|client| async move { retry(|| work(&client)).await }).await?;
 /// # Ok(())
