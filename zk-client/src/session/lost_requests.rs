@@ -9,8 +9,8 @@ use zk_proto::OpCode;
 /// How many times in a row a server may hang up on a request: the last time it fails for good.
 pub(crate) const MAX_HANG_UPS: u32 = 3;
 
-/// The smallest frame, in bytes, that counts. No server runs with a `jute.maxbuffer` below this, and
-/// in a network that breaks often a small request is lost several times in a row by chance.
+/// The smallest frame, in bytes, that counts. No server runs with a `jute.maxbuffer` below this. In
+/// a network that breaks often, a small request is lost several times in a row by chance.
 const MIN_LEN: usize = 1024;
 
 /// How many requests are remembered. The one that was lost longest ago is forgotten first.
