@@ -395,14 +395,6 @@ async fn without_containers_a_server_that_stays_is_asked_for_plain_nodes_too() {
     owned(&client, &mut peer, acquiring).await;
 }
 
-/// Answers the requests that look for the node of a lost create: it does not exist.
-async fn look(peer: &mut Peer) {
-    assert_eq!(peer.next().await.unwrap().op(), OpCode::SYNC);
-    peer.answer(&SyncResponse { path: Text::new(FOLDER) }).await;
-    assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_EPHEMERALS);
-    peer.answer_ephemerals(&[]).await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_create_that_breaks_every_connection_is_given_up() {
     let (mut network, client, mut peer) = connected().await;
