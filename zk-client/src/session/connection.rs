@@ -157,7 +157,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let mut close_lost = false;
         let sent = self.pipeline.take_sent().collect::<Vec<_>>();
         let urgent = self.pipeline.take_urgent();
-        let refused = self.refused_by_hang_up(now, why, &sent);
+        let refused = match why {
+            Hangup::Eof | Hangup::Io(_) => self.refused_by_hang_up(now, &sent),
+            _ => None,
+        };
         for (index, request) in sent.into_iter().enumerate() {
             self.counters.ended(request.op, |counts| counts.unanswered += 1);
             close_lost |= matches!(request.purpose, Purpose::Close);
@@ -241,26 +244,23 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.update_lease_timers(now);
     }
 
-    /// Which of the requests that were sent, if any, a server seems to refuse by hanging up: its
-    /// index, and how many connections in a row it has ended.
+    /// The server has hung up. Which of the requests that were sent, if any, does it seem to refuse
+    /// by that? Returns its index, and how many connections in a row it has ended.
     fn refused_by_hang_up(
         &mut self,
         now: Instant,
-        why: Hangup,
         sent: &[PendingRequest<Purpose<T>>],
     ) -> Option<(usize, u32)> {
+        let patience = self.timeout / 3;
         // A server hangs up on such a request at once. One that has lost its quorum does so later.
-        let last = sent.iter().rev().find_map(|request| request.sent_at)?;
-        let at_once = now.saturating_duration_since(last) < self.timeout / 3;
-        let refused = match why {
-            Hangup::Eof | Hangup::Io(_) if at_once => {
-                let kinds = sent.iter().map(PendingRequest::asked_for).enumerate();
-                self.lost_requests.lost(kinds.filter_map(|(index, kind)| Some((index, kind?))))
-            }
-            _ => None,
+        let is_recent = |request: &PendingRequest<_>| {
+            request.sent_at.is_some_and(|at| now.saturating_duration_since(at) < patience)
         };
-        self.pipeline.keep_paths = !self.lost_requests.is_empty();
-        refused
+        let kinds = sent.iter().enumerate().filter_map(|(index, request)| {
+            let kind = request.large_kind().filter(|_| is_recent(request));
+            Some((index, kind?))
+        });
+        self.lost_requests.lost(kinds)
     }
 
     fn handle_handshake(&mut self, now: Instant, frame: &[u8]) -> Result<(), ProtocolError> {

@@ -25,17 +25,25 @@ pub struct RequestId(u64);
 pub(crate) struct PendingRequest<P> {
     pub(crate) id: RequestId,
     /// The length of the whole frame in bytes.
-    pub(crate) len: usize,
+    len: usize,
     pub(crate) xid: Xid,
     pub(crate) op: OpCode,
     /// When it was handed to the transport, if it was.
     pub(crate) sent_at: Option<Instant>,
-    /// Kept while traces are on or [`keep_paths`](Pipeline::keep_paths) is set.
+    /// Kept of a [large](LARGE) request, and of others while traces are on.
     pub(crate) path: Option<Box<str>>,
     pub(crate) purpose: P,
 }
 
+/// The size in bytes from which on a request may be too large for a server: none runs with a
+/// `jute.maxbuffer` below this.
+const LARGE: usize = 1024;
+
 impl<P> PendingRequest<P> {
+    pub(crate) fn is_large(&self) -> bool {
+        self.size() >= LARGE
+    }
+
     /// The size of the request in bytes, as servers compare it with their `jute.maxbuffer`.
     pub(crate) fn size(&self) -> usize {
         self.len.saturating_sub(frame::PREFIX)
@@ -71,8 +79,6 @@ pub(crate) struct Pipeline<P> {
     limits: Limits,
     next: Xid,
     next_id: u64,
-    /// True if the paths of requests are kept, which takes time.
-    pub(crate) keep_paths: bool,
     requests: VecDeque<PendingRequest<P>>,
     sent: usize,
     urgent: usize,
@@ -86,7 +92,6 @@ impl<P> Pipeline<P> {
             limits,
             next: Xid::FIRST,
             next_id: 0,
-            keep_paths: false,
             requests: VecDeque::new(),
             sent: 0,
             urgent: 0,
@@ -152,8 +157,10 @@ impl<P> Pipeline<P> {
             RequestHeader { xid, op }.encode(writer);
             request.encode(writer);
         })?;
+        let (id, len) = (RequestId(self.next_id), bytes.len() - start);
+        self.next_id += 1;
         let mut path = None;
-        if self.keep_paths || enabled!(target: trace::REQUEST, Level::TRACE) {
+        if len >= frame::PREFIX + LARGE || enabled!(target: trace::REQUEST, Level::TRACE) {
             let record = bytes.get(start + frame::PREFIX + HEADER_BYTES..).unwrap_or_default();
             path = trace::path(op, record).map(Box::from);
             trace!(target: trace::REQUEST, xid = xid.0, %op, path, "queued");
@@ -161,8 +168,6 @@ impl<P> Pipeline<P> {
         if xid == self.next {
             self.next = xid.next();
         }
-        let (id, len) = (RequestId(self.next_id), bytes.len() - start);
-        self.next_id += 1;
         let request = PendingRequest { id, len, xid, op, sent_at: None, path, purpose };
         match priority {
             Priority::Normal => self.requests.push_back(request),

@@ -89,8 +89,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
         body: Result<Bytes, Failure>,
     ) -> Result<(), ProtocolError> {
         let request = self.pipeline.take_reply(header.xid, header.error)?;
-        if !self.lost_requests.is_empty() {
-            request.asked_for().into_iter().for_each(|kind| self.lost_requests.answered(kind));
+        if let Some(kind) = request.large_kind() {
+            self.lost_requests.forget(&kind);
         }
         self.counters.replies_too_large += u64::from(body.is_err());
         if self.timers.is_set(Timer::Close) {
@@ -228,7 +228,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             return;
         }
         self.unsupported_ops.push(op);
-        // All others are not newer than getEphemerals.
+        // All other operations of `NEWER` are as old as getEphemerals or older.
         if op != OpCode::WHO_AM_I {
             self.owned_nodes.search_by_listing();
         }

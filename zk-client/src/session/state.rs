@@ -150,8 +150,12 @@ impl<T> Purpose<T> {
 }
 
 impl<T> PendingRequest<Purpose<T>> {
-    /// What a repetition has in common with this request, if a caller made it.
-    pub(super) fn asked_for(&self) -> Option<RequestKind<'_>> {
+    /// What a repetition has in common with this request. `None` if it is small, or if no caller
+    /// has made it.
+    pub(super) fn large_kind(&self) -> Option<RequestKind<&str>> {
+        if !self.is_large() {
+            return None;
+        }
         let path = self.path.as_deref();
         let path = match self.purpose {
             Purpose::Call { .. } | Purpose::Multi(_) | Purpose::Replace(..) | Purpose::Arm(..) => {
@@ -165,7 +169,7 @@ impl<T> PendingRequest<Purpose<T>> {
             | Purpose::Probe
             | Purpose::Close => return None,
         };
-        Some(RequestKind { op: self.op, len: self.len, path })
+        Some(RequestKind { op: self.op, size: self.size(), path })
     }
 }
 

@@ -325,6 +325,19 @@ async fn a_request_that_breaks_each_connection_is_given_up() {
     assert_eq!(ours.get().await.unwrap(), 3);
 }
 
+/// Its path alone is more than a server accepts.
+#[tokio::test(start_paused = true)]
+async fn a_read_on_which_the_server_hangs_up_ends() {
+    let world = World::new();
+    let counter = Counter::new(&world.client().await, &format!("/{}", "n".repeat(1100))).unwrap();
+    for _ in 0..1000 {
+        world.server.inject(Fault::lose_request().op(OpCode::GET_DATA));
+    }
+    let error = timeout(2 * TIMEOUT, counter.get()).await.expect("it ends").unwrap_err();
+    assert_eq!(error.client().unwrap().kind(), zk_client::ErrorKind::NeverAnswered, "{error}");
+    assert_eq!(world.server.pending_faults(), 1000 - 3);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_the_server_sheds_is_sent_again() {
     let world = World::new();

@@ -44,7 +44,7 @@ const WAITS: [(&str, Wait); 8] = [
     }),
 ];
 
-/// A data of 2 kB is more than the servers accept: the third create ends every wait for good.
+/// The servers accept no data of 2 kB: the third create ends the wait for good.
 #[tokio::test(start_paused = true)]
 async fn a_create_on_which_the_server_hangs_up_ends_a_wait_that_is_retried() {
     let world = World::new();

@@ -295,11 +295,8 @@ impl<T> OwnedNodes<T> {
         own: Option<SessionId>,
     ) -> Result<(), ProtocolError> {
         let NodeRequest { node: id, op, path } = request;
-        match op {
-            NodeOp::Sync | NodeOp::Ephemerals | NodeOp::List => {
-                return self.search_answered(op, &path, result);
-            }
-            NodeOp::Stat | NodeOp::Delete => {}
+        if op.is_of_folder() {
+            return self.search_answered(op, &path, result);
         }
         let Some(node) = self.nodes.get_mut(&id) else {
             return Ok(());
@@ -332,9 +329,8 @@ impl<T> OwnedNodes<T> {
             // Nothing was learnt. The caller must not have to wait for the next connection. A
             // node that is found there has no holder any more and is deleted.
             (NodeOp::Stat, Err(_)) => node.report_lost(true, effects),
-            (NodeOp::Sync | NodeOp::Ephemerals | NodeOp::List | NodeOp::Delete, _) => {
-                self.delete_answered(id, &path, result);
-            }
+            // A delete.
+            _ => self.delete_answered(id, &path, result),
         }
         Ok(())
     }
@@ -342,12 +338,12 @@ impl<T> OwnedNodes<T> {
     /// A request was lost with its connection, and is sent again on the next one. A caller that
     /// waits for a delete receives the failure.
     pub(crate) fn unanswered(&mut self, request: &NodeRequest, failure: Failure) {
-        match request.op {
-            NodeOp::Sync => return,
-            NodeOp::Ephemerals | NodeOp::List => return drop(self.end_search(&request.path)),
-            NodeOp::Stat | NodeOp::Delete => {}
-        }
-        if let Some(node) = self.nodes.get_mut(&request.node) {
+        if request.op.is_of_folder() {
+            // The search that begins with the sync ends with the request behind it.
+            if request.op != NodeOp::Sync {
+                self.end_search(&request.path);
+            }
+        } else if let Some(node) = self.nodes.get_mut(&request.node) {
             node.open_requests = node.open_requests.saturating_sub(1);
             node.candidates.clear();
             if matches!(node.state, State::Deleting { .. }) {

@@ -17,6 +17,7 @@ pub struct OwnedNodeId(pub(crate) u64);
 /// A request to the server on an owned node's behalf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeRequest {
+    /// Of a request [of a folder](NodeOp::is_of_folder), one of the nodes that it is for.
     pub(crate) node: OwnedNodeId,
     pub(crate) op: NodeOp,
     pub(crate) path: Arc<str>,
@@ -37,6 +38,14 @@ pub(crate) enum NodeOp {
     List,
     Stat,
     Delete,
+}
+
+impl NodeOp {
+    /// True for the requests of a search that are for all lost nodes of a folder, whose path they
+    /// name.
+    pub(crate) fn is_of_folder(self) -> bool {
+        matches!(self, Self::Sync | Self::Ephemerals | Self::List)
+    }
 }
 
 impl NodeRequest {

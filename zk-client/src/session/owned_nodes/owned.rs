@@ -98,7 +98,7 @@ impl<T> Owned<T> {
         let endings = names.iter().skip(first).map_while(|name| name.strip_prefix(stem));
         let ours = endings.filter(|ending| is_sequence(ending));
         self.candidates = ours.map(|ending| format!("{folder}/{stem}{ending}")).collect();
-        self.candidates.sort_unstable_by(|one, other| other.cmp(one));
+        self.candidates.reverse();
         self.unreadable = false;
     }
 
