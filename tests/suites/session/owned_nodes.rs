@@ -848,8 +848,13 @@ fn an_older_server_is_asked_for_a_listing() {
     bench.attach();
     assert_eq!(bench.sent(), ["sync#4 /locks", "getChildren#5 /locks"]);
     bench.answer(4, &());
-    bench.answer(5, &GetChildrenResponse { children: List::new(FOUND) });
-    assert_eq!(bench.sent(), [format!("exists#6 {NODE}")]);
-    bench.answer(6, &owned_by(SESSION));
+    // A process that was born again may have chosen the same name in its earlier session.
+    let children = ["x-0000000002", "x-0000000003"];
+    bench.answer(5, &GetChildrenResponse { children: List::new(&children) });
+    assert_eq!(bench.sent(), ["exists#6 /locks/x-0000000002"]);
+    bench.answer(6, &owned_by(SessionId(9)));
+    assert_eq!(bench.said(), [""; 0], "a node of another session is not ours");
+    assert_eq!(bench.sent(), [format!("exists#7 {NODE}")]);
+    bench.answer(7, &owned_by(SESSION));
     assert_eq!(bench.said(), ["1 ok"]);
 }
