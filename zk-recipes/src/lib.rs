@@ -190,8 +190,8 @@
 //! queue                  Join (create and list), Place (our node), wait (until nobody is ahead)
 //! hold                   acquire (join, wait, hold); being the owner: state, lost, transactions
 //! locks                  Lock, RwLock, MultiLock, LockTicket
-//! two_level              holding (the node of the process), cohort (who is next), local,
-//!                        reentrant, keyed
+//! two_level              local_queue (who is next), node (what the tasks share), reentrant,
+//!                        keyed
 //! coordination           election, semaphore, both barriers, group, partitioner (of group and
 //!                        lock), counter, cached, tree_cache
 //! ```

@@ -181,8 +181,8 @@ impl Options {
     /// Once in each such time, but not more often than every five seconds, the next acquire queues
     /// up anew, in case no notification has reported other contenders.
     ///
-    /// A task watches the unused node. It runs on the runtime on which the last guard was dropped.
-    /// If there is no runtime, the node is not kept.
+    /// If the session has no runtime, or that one has ended while another one serves the session,
+    /// the node is not kept.
     #[must_use]
     pub fn linger(mut self, time: Duration) -> Self {
         self.linger = time;

@@ -131,7 +131,7 @@ impl AnyLock {
     /// The state that is left at the local level, if there is one.
     pub(super) fn remains(&self) -> Option<String> {
         let shown = format!("{self:?}");
-        let empty = ["state: Idle", "waiting: []"];
+        let empty = ["state: Idle", "waiters: []"];
         let is_left = self.is_reentrant() && !empty.iter().all(|part| shown.contains(part));
         is_left.then_some(shown)
     }

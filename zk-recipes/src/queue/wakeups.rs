@@ -2,58 +2,52 @@
 //! it is dropped, the first of two futures, or any of many.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
 
-use tokio::runtime::{self, Handle};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
-use tokio::task::unconstrained;
-use tokio::time::{Sleep, sleep, sleep_until};
+use tokio::task::{JoinHandle, unconstrained};
+use tokio::time::sleep;
 use zk_client::{Client, Error as ClientError, WatchedEvent, Watcher};
-
-/// A timer that any runtime may poll. If the last one that did was another, which may have ended
-/// since, the timer moves. Outside of a runtime it stays pending: there only events wake a waiter.
-#[derive(Debug, Default)]
-pub(crate) struct Timer(Option<(runtime::Id, Pin<Box<Sleep>>)>);
-
-impl Timer {
-    /// Sets the timer to `time` from now, unless it is set. Ready when that has passed, once.
-    pub(crate) fn poll(
-        &mut self,
-        time: impl FnOnce() -> Duration,
-        cx: &mut Context<'_>,
-    ) -> Poll<()> {
-        let Ok(here) = Handle::try_current().map(|runtime| runtime.id()) else {
-            return Poll::Pending;
-        };
-        let elsewhere = self.0.take_if(|(runtime, _)| *runtime != here);
-        let (_, timer) = self.0.get_or_insert_with(|| {
-            let timer = match elsewhere {
-                Some((_, timer)) => sleep_until(timer.deadline()),
-                None => sleep(time()),
-            };
-            (here, Box::pin(timer))
-        });
-        let fired = pin!(unconstrained(timer.as_mut())).poll(cx);
-        if fired.is_ready() {
-            self.0 = None;
-        }
-        fired
-    }
-}
 
 /// Fires when nothing has happened for one session timeout. Taking a permission away silences a
 /// watch, so a waiter lists the queue again then.
+///
+/// The time passes on the runtime of the session, so it does whatever becomes of the runtime that
+/// polls this. If the session has no runtime, or that one has ended, the time passes on the runtime
+/// that polls this; outside of any runtime only events wake a waiter then.
 #[derive(Debug, Default)]
-pub(crate) struct RecheckTimer(Timer);
+pub(crate) struct RecheckTimer(Option<JoinHandle<()>>);
 
 impl RecheckTimer {
+    /// Sets the timer, unless it is set. Ready when its time has passed, once.
     pub(crate) fn poll(&mut self, client: &Client, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.poll(|| client.session_timeout(), cx)
+        let time = client.session_timeout();
+        for runtime in [client.runtime(), Handle::try_current().ok()].into_iter().flatten() {
+            let timer =
+                self.0.get_or_insert_with(|| runtime.spawn(async move { sleep(time).await }));
+            let Poll::Ready(fired) = pin!(unconstrained(timer)).poll(cx) else {
+                return Poll::Pending;
+            };
+            self.0 = None;
+            if fired.is_ok() {
+                return Poll::Ready(());
+            }
+            // The runtime on which the timer was set has ended.
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for RecheckTimer {
+    fn drop(&mut self) {
+        if let Some(timer) = &self.0 {
+            timer.abort();
+        }
     }
 }
 

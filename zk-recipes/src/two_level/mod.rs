@@ -1,16 +1,23 @@
 //! The two-level locks: the tasks of one process queue up among themselves, and share one node in
 //! the folder's queue.
 //!
-//! [`holding`] is the node of the process, and [`cohort`] decides who is next, both without any
-//! I/O. [`local`] carries that out. [`reentrant`] has the handles and guards, and [`keyed`] keeps
-//! such locks by their keys.
+//! ```text
+//! keyed         a lock for each key, of those that are used
+//!     |
+//! reentrant     what users hold: the handles of the locks, owners and guards
+//!     |         enter, leave
+//! node          the node that the tasks share: its acquire, hold, release and linger
+//!     |         poll, leave, on_granted: each is answered with what to do with the node
+//! local_queue   which task is next, without any I/O
+//! ```
+//!
+//! The way of a hand-over: a guard is dropped, the local queue wakes the next waiter, and when that
+//! one is polled it enters, with a hold of the same node and a greater token.
 
-mod cohort;
-mod holding;
 mod keyed;
-mod local;
+mod local_queue;
+mod node;
 mod reentrant;
-mod wakers;
 
 pub use keyed::KeyedLocks;
 pub use reentrant::{Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock};

@@ -1,7 +1,7 @@
 //! The two-level locks: the tasks of a process queue up among themselves first, and then once for
 //! all of them in the folder.
 //!
-//! A holder is an [`Owner`], which may acquire the lock again at once. The module `local` connects
+//! A holder is an [`Owner`], which may acquire the lock again at once. The module `node` connects
 //! the two levels; this one has the handles and the guard.
 
 use std::future::Future;
@@ -16,8 +16,8 @@ use crate::node::Role;
 use crate::options::Options;
 use crate::queue::Patience;
 use crate::queue::inspect::LockFolder;
-use crate::two_level::holding::{Entry, OwnerId};
-use crate::two_level::local::{Released, TwoLevel};
+use crate::two_level::local_queue::{Entry, OwnerId};
+use crate::two_level::node::{Released, SharedNode};
 
 /// Identifies a holder of a [`ReentrantLock`], which may acquire it again at once.
 ///
@@ -61,7 +61,7 @@ impl Owner {
 ///
 /// In the folder it is a [`Lock`](crate::Lock) like any other, with the same promises.
 #[derive(Clone, Debug)]
-pub struct ReentrantLock(TwoLevel);
+pub struct ReentrantLock(SharedNode);
 
 impl ReentrantLock {
     /// As [`Lock::new`](crate::Lock::new).
@@ -71,7 +71,7 @@ impl ReentrantLock {
 
     /// As [`Lock::with_options`](crate::Lock::with_options).
     pub fn with_options(client: &Client, path: &str, options: Options) -> Result<Self, Error> {
-        TwoLevel::new(client, path, options.layout.mutex(), options).map(Self)
+        SharedNode::new(client, path, options.layout.mutex(), options).map(Self)
     }
 
     /// Waits until `owner` has the lock. An owner that has it already gets in again at once.
@@ -92,15 +92,32 @@ impl ReentrantLock {
     ///
     /// # Futures that are not polled
     ///
-    /// A future that was polled and is neither polled any more nor dropped, such as that of another
-    /// branch of `select!`, keeps its place. Any other waiter of this process that is polled drives
-    /// the request on for all of them. If it is the turn of the waiter that is not polled, the
-    /// others wait for a quarter of a second, within a tokio runtime, and then pass it over. It
-    /// gets in after the one that came, if it is polled by then.
+    /// A future that was polled and is neither polled any more nor dropped keeps its place, as with
+    /// tokio's `Mutex`. Any other waiter of this process that is polled drives the request on for
+    /// all of them. But when its turn has come, all other waiters wait until it is polled or
+    /// dropped, in this process and in others.
     ///
-    /// If no future of this process is polled, none is passed over: the node stays in the folder,
-    /// and other processes wait, until one is polled or all are dropped. So drop a future that will
-    /// not be polled soon, or spawn it as a task.
+    /// So do not await another acquire of the same lock in a branch of `select!` over `&mut
+    /// acquire`: that branch would wait for ever for the future that it keeps from being polled.
+    /// Drop the first future before, or spawn it as a task.
+    ///
+    /// ```
+    /// # async fn f(lock: &zk_recipes::ReentrantLock) -> Result<(), zk_recipes::Error> {
+    /// # use std::time::Duration;
+    /// use zk_recipes::Owner;
+    ///
+    /// let (me, other) = (Owner::new(), Owner::new());
+    /// let mut acquire = Box::pin(lock.acquire(&me));
+    /// tokio::select! {
+    ///     guard = &mut acquire => drop(guard?),
+    ///     () = tokio::time::sleep(Duration::from_secs(1)) => {
+    ///         drop(acquire); // without this, the next line may wait for ever
+    ///         drop(lock.acquire(&other).await?);
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn acquire(&self, owner: &Owner) -> Result<ReentrantGuard, Error> {
         ReentrantGuard::enter(&self.0, owner, Role::Exclusive).await
     }
@@ -151,10 +168,10 @@ impl Deref for ReentrantLock {
 /// ```
 ///
 /// An owner that writes may also read. No local waiter overtakes another: a reader that comes while
-/// a writer of its process waits has to wait as well. Futures that are not polled are passed over
-/// like those of [`ReentrantLock::acquire`].
+/// a writer of its process waits has to wait as well. A future that is not polled keeps its place:
+/// see [`ReentrantLock::acquire`].
 #[derive(Clone, Debug)]
-pub struct ReentrantRwLock(TwoLevel);
+pub struct ReentrantRwLock(SharedNode);
 
 impl ReentrantRwLock {
     /// As [`Lock::new`](crate::Lock::new).
@@ -164,7 +181,7 @@ impl ReentrantRwLock {
 
     /// As [`Lock::with_options`](crate::Lock::with_options).
     pub fn with_options(client: &Client, path: &str, options: Options) -> Result<Self, Error> {
-        TwoLevel::new(client, path, options.layout.read_write(), options).map(Self)
+        SharedNode::new(client, path, options.layout.read_write(), options).map(Self)
     }
 
     /// Waits until no writer is ahead of `owner`.
@@ -223,33 +240,28 @@ impl Deref for ReentrantRwLock {
 #[derive(Debug)]
 #[must_use = "dropping it releases the lock: bind it to a name (`_` is none)"]
 pub struct ReentrantGuard {
-    level: TwoLevel,
+    shared: SharedNode,
     owner: OwnerId,
     depth: u32,
     hold: Hold,
 }
 
 impl ReentrantGuard {
-    async fn enter(level: &TwoLevel, owner: &Owner, role: Role) -> Result<Self, Error> {
-        let entered = Self::enter_with(level, owner, role, Patience::Waits).await?;
+    async fn enter(shared: &SharedNode, owner: &Owner, role: Role) -> Result<Self, Error> {
+        let entered = Self::enter_with(shared, owner, role, Patience::Waits).await?;
         // An owner that waits gets in, or an error.
-        entered.ok_or_else(|| level.would_deadlock())
+        entered.ok_or_else(|| shared.would_deadlock())
     }
 
     async fn enter_with(
-        level: &TwoLevel,
+        shared: &SharedNode,
         owner: &Owner,
         role: Role,
         patience: Patience,
     ) -> Result<Option<Self>, Error> {
-        let entered = level.enter(owner.0, role, patience).await?;
-        let guard = |(Entry { depth, .. }, hold)| Self {
-            level: level.clone(),
-            owner: owner.0,
-            depth,
-            hold,
-        };
-        Ok(entered.map(guard))
+        let entered = shared.enter(owner.0, role, patience).await?;
+        let (shared, owner) = (shared.clone(), owner.0);
+        Ok(entered.map(|(Entry { depth, .. }, hold)| Self { shared, owner, depth, hold }))
     }
 
     /// How many times the owner had the lock when it got this guard, this time included.
@@ -283,7 +295,7 @@ impl ReentrantGuard {
 
     fn leave(&self) -> Option<Released> {
         let is_first = self.hold.mark_released();
-        is_first.then(|| self.level.leave(self.owner)).flatten()
+        is_first.then(|| self.shared.leave(self.owner)).flatten()
     }
 }
 

@@ -1,15 +1,16 @@
 //! Futures that are polled on several runtimes, one of which ends, or outside of any. Timers belong
-//! to a runtime, and must not take the futures of other runtimes with them.
+//! to a runtime: that of the session, or where that one has ended, that of the waiter.
 
 use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
-use zk_client::Limits;
-use zk_recipes::{Error, Guard, Lock, Loss, Owner, ReentrantGuard, ReentrantLock};
+use tokio::time::{sleep, timeout};
+use zk_client::{Client, Limits};
+use zk_recipes::{Error, Guard, Lock, Loss, Options, Owner, ReentrantGuard, ReentrantLock};
 use zk_tests::explore::{poll_once, settle};
-use zk_tests::locks::{LOCK, World};
+use zk_tests::locks::{LOCK, TIMEOUT, World};
+use zk_tests::peer::Clock;
 
 /// Longer than anybody waits. The clocks of the runtimes differ, since one of them is paused.
 const SOON: Duration = Duration::from_secs(60);
@@ -35,7 +36,7 @@ async fn wait_in<G>(acquire: &mut Acquire<G>, poll: impl Fn(Pin<&mut Acquire<G>>
 }
 
 /// Polls a future on this runtime. True if it is pending.
-fn on<G>(runtime: &Runtime) -> impl Fn(Pin<&mut Acquire<G>>) -> bool {
+fn on<F: Future>(runtime: &Runtime) -> impl Fn(Pin<&mut F>) -> bool {
     move |future| {
         let _entered = runtime.enter();
         poll_once(future).is_pending()
@@ -64,50 +65,102 @@ async fn the_end_of_a_runtime_stops_no_waiter_of_another_one() {
     let next = tokio::spawn(acquire(&lock));
     settle().await;
     drop(held);
-    let guard = timeout(SOON, next).await.expect("nobody else comes").unwrap().unwrap();
-    world.is_owner(&guard);
-    drop((guard, first, lock));
-    world.is_empty().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_waiter_is_passed_over_although_the_runtime_with_the_alarm_has_ended() {
-    let world = World::new();
-    let lock = ReentrantLock::new(&world.client().await, LOCK).unwrap();
-    let held = acquire(&lock).await.unwrap();
-    let other = another_runtime();
-    let [mut one, mut two] = [acquire(&lock), acquire(&lock)];
-    wait_in(&mut one, on(&other)).await;
-    wait_in(&mut two, on(&other)).await;
-    let next = tokio::spawn(acquire(&lock));
-    // The others are called, and do not come.
-    drop(held);
-    assert!(on(&other)(Pin::new(&mut two)), "the first one is called");
     settle().await;
-    other.shutdown_background();
-
-    let guard = timeout(SOON, next).await.expect("the others do not come").unwrap().unwrap();
+    // It was its turn, and it is not polled any more.
+    drop(first);
+    let guard = timeout(SOON, next).await.expect("it is the next").unwrap().unwrap();
     world.is_owner(&guard);
-    drop((guard, one, two, lock));
+    drop((guard, lock));
+    world.is_empty().await;
+}
+
+/// A client whose session has been served by a runtime that has ended, and is served by this one.
+async fn client_that_moved(world: &World) -> Client {
+    let (client, driver) = world.builder().split("zk").unwrap();
+    assert!(client.runtime().is_none(), "its driver was not polled");
+    let mut driver = Box::pin(driver);
+    let other = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    for _ in 0..10 {
+        let polls = async { timeout(Duration::from_millis(1), &mut driver).await.is_err() };
+        std::thread::scope(|scope| assert!(scope.spawn(|| other.block_on(polls)).join().unwrap()));
+        settle().await;
+    }
+    assert!(client.state().is_connected());
+    let ended = client.runtime().unwrap().id();
+    other.shutdown_background();
+    tokio::spawn(driver);
+    // The connection of that runtime is gone.
+    sleep(TIMEOUT / 2).await;
+    client.get_children("/").await.unwrap();
+    assert_eq!(client.runtime().unwrap().id(), ended);
+    client
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_waited_for_before_its_session_has_a_runtime_is_got() {
+    let world = World::new();
+    let (client, driver) = world.builder().split("zk").unwrap();
+    let lock = ReentrantLock::with_options(&client, LOCK, Options::new().linger(SOON)).unwrap();
+    let mut waiting = acquire(&lock);
+    assert!(poll_once(waiting.as_mut()).is_pending());
+    assert!(client.runtime().is_none(), "its driver was not polled");
+    tokio::spawn(driver);
+    let guard = waiting.await.unwrap();
+    world.is_owner(&guard);
+    drop(guard);
+    settle().await;
+    assert_eq!(world.queue().len(), 1, "it lingers on the runtime that the session has now");
+    drop(lock);
     world.is_empty().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_alarm_that_is_due_when_it_moves_to_another_runtime_wakes_all() {
+async fn where_the_runtime_of_a_session_has_ended_nothing_lingers() {
     let world = World::new();
-    let lock = ReentrantLock::new(&world.client().await, LOCK).unwrap();
-    let held = acquire(&lock).await.unwrap();
-    // The timers of this runtime never fire, since it runs nothing.
-    let other = another_runtime();
-    let [mut one, mut two] = [acquire(&lock), acquire(&lock)];
-    wait_in(&mut one, on(&other)).await;
-    wait_in(&mut two, on(&other)).await;
-    tokio::time::sleep(SOON).await;
-    drop(held);
-    let guard = timeout(SOON, acquire(&lock)).await.expect("the others do not come").unwrap();
-    world.is_owner(&guard);
-    drop((guard, one, two, lock));
+    let client = client_that_moved(&world).await;
+    let lock = ReentrantLock::with_options(&client, LOCK, Options::new().linger(SOON)).unwrap();
+    for _ in 0..2 {
+        let guard = acquire(&lock).await.unwrap();
+        world.is_owner(&guard);
+        drop(guard);
+        settle().await;
+        assert_eq!(world.queue(), [""; 0], "the node is released");
+    }
+    drop(lock);
     world.is_empty().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_runtime_of_a_session_has_ended_a_waiter_lists_the_queue_again_by_itself() {
+    let world = World::new();
+    let client = client_that_moved(&world).await;
+    let lock = ReentrantLock::new(&client, LOCK).unwrap();
+    let held = world.lock().await.acquire().await.unwrap();
+    let waiting = tokio::spawn(acquire(&lock));
+    settle().await;
+    // The access list of the holder's node is replaced unseen, so no event reports its deletion.
+    world.hide(held.node()).await;
+    let clock = Clock::start();
+    held.release().await.unwrap();
+    let guard = timeout(2 * TIMEOUT, waiting).await.expect("it is the next").unwrap();
+    world.is_owner(&guard.unwrap());
+    assert!(clock.elapsed() <= TIMEOUT + Duration::from_secs(1), "{:?}", clock.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_lists_the_queue_again_although_its_runtime_stands_still() {
+    let world = World::new();
+    let lock = world.lock().await;
+    let held = world.lock().await.acquire().await.unwrap();
+    let other = another_runtime();
+    let mut waiting = plain(&lock);
+    wait_in(&mut waiting, on(&other)).await;
+    world.hide(held.node()).await;
+    held.release().await.unwrap();
+    sleep(TIMEOUT + Duration::from_secs(1)).await;
+    // The timer has woken the waiter, and it has listed the queue when it is polled again.
+    let guard = timeout(TIMEOUT / 2, waiting).await.expect("the time is over").unwrap();
+    world.is_owner(&guard);
     other.shutdown_background();
 }
 

@@ -1,7 +1,8 @@
 //! Futures that wait for a two-level lock and are neither polled any more nor dropped, like those
-//! of another branch of `select!`. They must not block the futures that are polled.
+//! of another branch of `select!`. They keep their place, as with tokio's `Mutex`, and whoever is
+//! polled drives the acquire on.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
@@ -9,14 +10,14 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use zk_client::ErrorCode;
 use zk_embedded::{Fault, OpCode};
-use zk_recipes::{
-    Error, ErrorKind, Options, Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock,
-};
+use zk_recipes::{Error, ErrorKind, Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock};
 use zk_tests::explore::{Script, actor, explore, poll_once, settle};
-use zk_tests::locks::{LOCK, World};
+use zk_tests::locks::{LOCK, TIMEOUT, World};
 
-/// Longer than a future that is not polled may delay the others.
-const SOON: Duration = Duration::from_millis(300);
+/// Longer than a future needs that has nobody ahead.
+const SOON: Duration = Duration::from_millis(10);
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 type Acquire = Pin<Box<dyn Future<Output = Result<ReentrantGuard, Error>> + Send>>;
 
@@ -46,23 +47,25 @@ async fn soon<T>(future: impl Future<Output = Result<T, Error>>) -> T {
     timeout(SOON, future).await.expect("nobody else comes").unwrap()
 }
 
+/// The pattern of which the documentation of `acquire` warns, and its remedy.
 #[tokio::test(start_paused = true)]
-async fn another_branch_of_select_gets_in() {
+async fn another_branch_of_select_waits_until_the_first_acquire_is_dropped() {
     let world = World::new();
     let (lock, remote) = (stock(&world).await, world.lock().await);
     let held = remote.acquire().await.unwrap();
     let (me, other) = (Owner::new(), Owner::new());
-    let mut waiting = pin!(lock.acquire(&me));
-    let guard = tokio::select! {
+    let mut waiting = Box::pin(lock.acquire(&me));
+    tokio::select! {
         guard = &mut waiting => panic!("{guard:?}"),
-        () = settle() => {
-            drop(held);
-            soon(lock.acquire(&other)).await
-        }
-    };
+        () = settle() => {}
+    }
+    drop(held);
+    let mut branch = pin!(lock.acquire(&other));
+    timeout(DAY, branch.as_mut()).await.expect_err("it is the turn of the first acquire");
+    drop(waiting);
+    let guard = soon(branch).await;
     world.is_owner(&guard);
     drop(guard);
-    drop(soon(waiting).await);
     drop(soon(remote.acquire()).await);
     nobody_is_left(&world).await;
 }
@@ -71,102 +74,112 @@ async fn another_branch_of_select_gets_in() {
 async fn the_acquire_goes_on_with_whoever_is_polled() {
     let world = World::new();
     let (lock, remote) = (stock(&world).await, world.lock().await);
-    // The future waits for a reply only, or for another process as well.
-    for waits in [false, true] {
-        let held = if waits { Some(remote.acquire().await.unwrap()) } else { None };
+    let held = remote.acquire().await.unwrap();
+    let away = away(&lock);
+    let next = tokio::spawn(acquire(&lock));
+    settle().await;
+    // The replies to the first requests have come, and the spawned task has sent the next ones.
+    assert!(world.server.watch_count() > 0, "the queue is watched");
+    drop(held);
+    settle().await;
+    // The node is first, so the waiter behind needs no request.
+    let (requests, guard) = world
+        .requests(async {
+            drop(away);
+            soon(async { next.await.unwrap() }).await
+        })
+        .await;
+    assert_eq!(requests, 0);
+    world.is_owner(&guard);
+    drop(guard);
+    nobody_is_left(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_handed_to_a_future_that_is_not_polled_stays_with_it() {
+    let world = World::new();
+    let lock = stock(&world).await;
+    for is_polled in [true, false] {
+        let held = soon(acquire(&lock)).await;
         let away = away(&lock);
-        let next = tokio::spawn(acquire(&lock));
-        // From here on the spawned task is woken when there is work.
-        sleep(SOON).await;
+        let mut next = acquire(&lock);
+        assert!(poll_once(next.as_mut()).is_pending());
         drop(held);
-        let guard = soon(async { next.await.unwrap() }).await;
+        timeout(DAY, next.as_mut()).await.expect_err("it is not its turn");
+        if is_polled {
+            let guard = soon(away).await;
+            world.is_owner(&guard);
+        } else {
+            drop(away);
+        }
+        let guard = soon(next).await;
         world.is_owner(&guard);
-        drop((guard, away));
+        drop(guard);
         nobody_is_left(&world).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_handed_to_one_who_is_away_goes_to_the_next() {
-    let world = World::new();
-    let lock = stock(&world).await;
-    let held = soon(acquire(&lock)).await;
-    let away = away(&lock);
-    let next = tokio::spawn(acquire(&lock));
-    settle().await;
-    drop(held);
-    let guard = soon(async { next.await.unwrap() }).await;
-    world.is_owner(&guard);
-    // The lock does not wait for that future again, and the future has kept its place.
-    let order = RefCell::new(Vec::new());
-    let enters = async |name: &'static str, acquire: Acquire| {
-        let guard = acquire.await.unwrap();
-        order.borrow_mut().push(name);
-        world.is_owner(&guard);
-    };
-    let comes = async {
-        settle().await;
-        enters("the first", away).await;
-    };
-    let leaves = async {
-        sleep(SOON).await;
-        drop(guard);
-    };
-    tokio::join!(enters("the second", acquire(&lock)), comes, leaves);
-    assert_eq!(*order.borrow(), ["the first", "the second"]);
-    nobody_is_left(&world).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn readers_and_writers_do_not_wait_for_a_reader_who_is_away() {
+async fn readers_do_not_wait_for_a_reader_that_is_not_polled() {
     let world = World::new();
     let lock = ReentrantRwLock::new(&world.client().await, LOCK).unwrap();
     let owners = [Owner::new(), Owner::new(), Owner::new()];
     let [one, two, three] = &owners;
-    let mut away = pin!(lock.read(one));
+    let mut away = Box::pin(lock.read(one));
     assert!(poll_once(away.as_mut()).is_pending());
     drop(soon(lock.read(two)).await);
-    let guard = soon(lock.write(three)).await;
+    let mut writing = pin!(lock.write(three));
+    timeout(DAY, writing.as_mut()).await.expect_err("a reader is ahead");
+    drop(away);
+    let guard = soon(writing).await;
     world.is_owner(&guard);
     drop(guard);
-    drop(soon(away).await);
     nobody_is_left(&world).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_try_that_is_away_stops_nobody() {
+async fn a_try_that_is_not_polled_stops_nobody_if_the_lock_is_not_free() {
     let world = World::new();
     let (lock, remote) = (stock(&world).await, world.lock().await);
     let (me, other) = (Owner::new(), Owner::new());
-    for is_free in [true, false] {
-        let held = if is_free { None } else { Some(remote.acquire().await.unwrap()) };
-        let mut trying = pin!(lock.try_acquire(&me));
-        assert!(poll_once(trying.as_mut()).is_pending());
-        let leaves = async {
-            settle().await;
-            drop(held);
-        };
-        let (guard, ()) = tokio::join!(soon(lock.acquire(&other)), leaves);
-        world.is_owner(&guard);
-        assert!(trying.await.unwrap().is_none(), "the other one has it");
-        drop(guard);
-        nobody_is_left(&world).await;
-    }
+    let held = remote.acquire().await.unwrap();
+    let mut trying = pin!(lock.try_acquire(&me));
+    assert!(poll_once(trying.as_mut()).is_pending());
+    let leaves = async {
+        settle().await;
+        drop(held);
+    };
+    let (guard, ()) = tokio::join!(soon(lock.acquire(&other)), leaves);
+    world.is_owner(&guard);
+    assert!(trying.await.unwrap().is_none(), "it was not free");
+    drop(guard);
+    nobody_is_left(&world).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_is_told_to_one_who_is_there() {
+async fn an_error_reaches_a_waiter_that_is_polled() {
     let world = World::new();
-    let lock = stock(&world).await;
+    let client = world.client().await;
+    let lock = ReentrantLock::new(&client, LOCK).unwrap();
     drop(soon(acquire(&lock)).await);
     settle().await;
     world.server.inject(Fault::refuse(ErrorCode::NO_AUTH).op(OpCode::CREATE2));
-    let away = away(&lock);
+    let first = away(&lock);
     let refused = timeout(SOON, acquire(&lock)).await.expect("it is told").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Client);
-    drop(soon(acquire(&lock)).await);
-    drop(soon(away).await);
+    drop(soon(first).await);
     nobody_is_left(&world).await;
+    let held = world.lock().await.acquire().await.unwrap();
+    let first = away(&lock);
+    let waiting = [(); 2].map(|()| tokio::spawn(acquire(&lock)));
+    settle().await;
+    world.server.expire(client.session().unwrap().id);
+    for waiting in waiting {
+        let told = timeout(TIMEOUT, waiting).await.expect("it is told").unwrap();
+        assert_eq!(told.unwrap_err().kind(), ErrorKind::Client);
+    }
+    first.await.expect_err("the session is over");
+    drop(held);
 }
 
 /// This is what the documentation of `acquire` promises.
@@ -179,8 +192,7 @@ async fn where_nobody_is_there_the_lock_is_kept_until_somebody_comes_or_is_dropp
         settle().await;
         let away = away(&lock);
         settle().await;
-        let day = Duration::from_secs(24 * 60 * 60);
-        assert!(remote.acquire_within(day).await.unwrap_err().timeout().is_some());
+        assert!(remote.acquire_within(DAY).await.unwrap_err().timeout().is_some());
         if comes {
             drop(soon(away).await);
         } else {
@@ -192,19 +204,17 @@ async fn where_nobody_is_there_the_lock_is_kept_until_somebody_comes_or_is_dropp
 }
 
 #[test]
-fn who_stays_away_at_any_moment_stops_nobody() {
+fn a_future_that_is_dropped_at_any_poll_hands_the_lock_on_at_once() {
     let runs = explore(|script: Script| async move {
         let world = Rc::new(World::new());
         let client = world.client().await;
-        let lock = ReentrantRwLock::with_options(&client, LOCK, Options::new());
-        let lock = lock.unwrap();
+        let lock = ReentrantRwLock::new(&client, LOCK).unwrap();
         let outside = zk_recipes::RwLock::new(&world.client().await, LOCK).unwrap();
         let outer = outside.write().await.unwrap();
         let mut actors = vec![actor(async move { drop(outer) })];
-        let kept = Rc::new(RefCell::new(Vec::new()));
         let polls = script.choose(4);
-        for (writes, stays_away) in [(script.choose(2) == 0, true), (true, false), (false, false)] {
-            let (lock, kept, world) = (lock.clone(), Rc::clone(&kept), Rc::clone(&world));
+        for (writes, is_dropped) in [(script.choose(2) == 0, true), (true, false), (false, false)] {
+            let (lock, world) = (lock.clone(), Rc::clone(&world));
             actors.push(actor(async move {
                 let mut enter: Acquire = Box::pin(async move {
                     let me = Owner::new();
@@ -213,7 +223,7 @@ fn who_stays_away_at_any_moment_stops_nobody() {
                         false => lock.read(&me).await,
                     }
                 });
-                if !stays_away {
+                if !is_dropped {
                     let guard = enter.await.unwrap();
                     world.is_owner(&guard);
                     return;
@@ -224,18 +234,16 @@ fn who_stays_away_at_any_moment_stops_nobody() {
                     }
                     tokio::task::yield_now().await;
                 }
-                kept.borrow_mut().push(enter);
             }));
         }
         script.interleave(3, actors).await;
-        kept.borrow_mut().clear();
         drop((lock, outside, client));
         world.is_empty().await;
     });
     assert!(runs > 500, "{runs} runs");
 }
 
-/// Takes the lock many times, and stops polling some of the futures halfway.
+/// Takes the lock many times, and stops polling some of the futures for a while.
 async fn takes_turns(
     world: Rc<World>,
     lock: ReentrantLock,
@@ -243,18 +251,16 @@ async fn takes_turns(
     mut chance: fastrand::Rng,
 ) {
     let me = Owner::new();
-    let mut kept = Vec::new();
     for _ in 0..10 {
         match chance.u32(0..8) {
-            0 => {
+            0 | 1 => {
                 let mut acquire = acquire(&lock);
                 let polls = chance.usize(1..4);
                 if (0..polls).all(|_| poll_once(acquire.as_mut()).is_pending()) {
-                    kept.push(acquire);
+                    sleep(Duration::from_millis(chance.u64(0..50))).await;
                 }
             }
-            1 => drop(timeout(Duration::from_millis(chance.u64(0..5)), acquire(&lock)).await),
-            2 => kept.truncate(chance.usize(0..2)),
+            2 => drop(timeout(Duration::from_millis(chance.u64(0..5)), acquire(&lock)).await),
             3 => drop(lock.try_acquire(&me).await.unwrap()),
             _ => {
                 let guard = lock.acquire(&me).await.unwrap();
@@ -269,7 +275,7 @@ async fn takes_turns(
 }
 
 #[tokio::test(start_paused = true)]
-async fn everybody_who_is_there_gets_in_whoever_is_away() {
+async fn whoever_is_polled_gets_in_once_those_that_are_not_are_dropped() {
     for seed in 0..20 {
         let world = Rc::new(World::new());
         let inside = Rc::new(Cell::new(false));
@@ -282,7 +288,7 @@ async fn everybody_who_is_there_gets_in_whoever_is_away() {
                 tasks.spawn_local(takes_turns(world, lock.clone(), inside, chance.fork()));
             }
         }
-        timeout(Duration::from_secs(600), tasks).await.expect("somebody waits for ever");
+        timeout(Duration::from_secs(600), tasks).await.expect("a waiter waits for ever");
         nobody_is_left(&world).await;
     }
 }

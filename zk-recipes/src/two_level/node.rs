@@ -1,0 +1,360 @@
+//! The node that the tasks of a process share: its acquire, hold, release and linger.
+//!
+//! A release is safe because of its order: the delete of the node is sent before another task of
+//! this process can enter, and the session keeps the order of its requests. Each waiter that is
+//! polled drives the acquire on. The local queue decides who is next.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
+use zk_client::Client;
+
+use crate::error::{Error, Fault};
+use crate::hold::ownership::Ownership;
+use crate::hold::{FencingToken, Hold, Release};
+use crate::node::{NodeNaming, Role};
+use crate::options::Options;
+use crate::queue::inspect::LockFolder;
+use crate::queue::{Join, Patience, Queue};
+use crate::two_level::local_queue::{
+    Action, Bounds, Decision, Entry, LocalQueue, NodeState, OwnerId, Waiter, WaiterId,
+};
+
+/// For how long a process hands the lock on within itself, by default.
+const LOCAL_HANDOFF_TIME: Duration = Duration::from_millis(500);
+
+/// An attempt to get the node, which each waiter drives on when it is polled. `None` if it would
+/// have had to wait, and was not to.
+type Acquiring = Pin<Box<dyn Future<Output = Result<Option<Hold>, Error>> + Send>>;
+
+/// How an owner got in, and its hold. `None` if it would have had to wait, and was not to.
+type Entered = Result<Option<(Entry, Hold)>, Error>;
+
+/// The release of the node.
+pub(crate) type Released = Pin<Box<dyn Future<Output = Result<Release, Error>> + Send>>;
+
+/// The node that the tasks of this process share, or will, and their queue: one for all clones of a
+/// lock.
+#[derive(Clone)]
+pub(crate) struct SharedNode(Arc<Shared>);
+
+struct Shared {
+    folder: LockFolder,
+    local: Mutex<Local>,
+    wakers: Arc<Wakers>,
+}
+
+struct Local {
+    waiters: LocalQueue,
+    acquiring: Option<Acquiring>,
+    hold: Option<Hold>,
+    /// The node over which a task watches while it is not used.
+    watched_over: Option<FencingToken>,
+}
+
+impl SharedNode {
+    pub(crate) fn new(
+        client: &Client,
+        path: &str,
+        naming: NodeNaming,
+        options: Options,
+    ) -> Result<Self, Error> {
+        let default = LOCAL_HANDOFF_TIME.min(client.session_timeout() / 4);
+        let waiters = LocalQueue::new(Bounds {
+            handoffs: options.local_handoffs,
+            time: options.local_handoff_time.unwrap_or(default),
+            longest: options.max_hold.map(|time| time / 2),
+            linger: options.linger,
+        });
+        let queue = Queue::new(client, path, naming, options)?.with_folder_watch();
+        let folder = LockFolder(Arc::new(queue));
+        let local = Local { waiters, acquiring: None, hold: None, watched_over: None };
+        let (local, wakers) = (Mutex::new(local), Arc::default());
+        Ok(Self(Arc::new(Shared { folder, local, wakers })))
+    }
+
+    /// True if there is another clone.
+    pub(crate) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
+    fn local(&self) -> MutexGuard<'_, Local> {
+        self.0.local.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn folder(&self) -> &LockFolder {
+        &self.0.folder
+    }
+
+    fn queue(&self) -> &Arc<Queue> {
+        self.0.folder.queue()
+    }
+
+    fn now(&self) -> Instant {
+        self.queue().client().clock().now()
+    }
+
+    /// Lets `owner` in. Returns `None` if it would have to wait, and `patience` is `Tries`.
+    pub(crate) async fn enter(&self, owner: OwnerId, role: Role, patience: Patience) -> Entered {
+        let joined = self.now();
+        let id = self.local().waiters.join(owner, role, patience);
+        let mut waiting = Waiting { node: self, owner, id, is_over: false };
+        let entered = poll_fn(|cx| waiting.poll(cx)).await?;
+        if let Some((Entry { pass: 1.., depth: 1 }, _)) = &entered {
+            self.queue().options().count(|stats| {
+                stats.handed_over_locally += 1;
+                stats.waits.record(self.now().saturating_duration_since(joined));
+            });
+        }
+        Ok(entered)
+    }
+
+    /// Takes `owner` out of one level. Returns the release of the node if it is released.
+    pub(crate) fn leave(&self, owner: OwnerId) -> Option<Released> {
+        let mut local = self.local();
+        let state = self.state(local.hold.as_ref());
+        let action = local.waiters.leave(owner, state);
+        self.carry_out(local, action)
+    }
+
+    pub(crate) fn would_deadlock(&self) -> Error {
+        Fault::WouldDeadlock(self.queue().folder().to_owned()).into()
+    }
+
+    /// What the local queue has to know about the node.
+    fn state(&self, hold: Option<&Hold>) -> NodeState {
+        let status = hold.map(Hold::ownership);
+        let can_hand_on = status.is_some_and(|status| status.can_hand_on());
+        NodeState {
+            now: self.now(),
+            can_hand_on,
+            is_lost: !can_hand_on && status.is_some_and(|status| status.known_loss().is_some()),
+            has_remote_waiters: status.is_none_or(|status| status.has_others()),
+        }
+    }
+
+    /// Carries out what the local queue has decided, and wakes the waiters whose turn it is.
+    fn carry_out(&self, mut local: MutexGuard<'_, Local>, action: Action) -> Option<Released> {
+        let (client, wakers) = (self.queue().client(), &self.0.wakers);
+        let mut released = None;
+        if action != Action::default() {
+            // The delete and the next create are sent together, in this order.
+            released = client.batch(|| local.apply(self.queue(), action));
+        }
+        if let Some(hold) = local.hold.as_ref().filter(|_| local.waiters.is_shared()) {
+            // Nobody else enters under a node that somebody has deleted.
+            hold.ownership().ensure_watched();
+        }
+        let watch = local.watch_over(&self.0);
+        let woken = local.waiters.take_woken();
+        drop(local);
+        woken.into_iter().filter_map(|id| wakers.lock().remove(&id)).for_each(Waker::wake);
+        if action.acquire.is_some() {
+            // Whoever is polled has to poll the acquire for the first time.
+            wakers.wake_by_ref();
+        }
+        if let Some((watch, runtime)) = watch.and_then(|watch| Some((watch, client.runtime()?))) {
+            // A runtime that has ended drops it here and now.
+            runtime.spawn(watch.run(self.queue().options().linger));
+        }
+        released
+    }
+}
+
+impl fmt::Debug for SharedNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SharedNode").field(self.folder()).field(&self.local().waiters).finish()
+    }
+}
+
+impl Local {
+    /// Carries out what an action says about the node.
+    fn apply(&mut self, queue: &Arc<Queue>, action: Action) -> Option<Released> {
+        let mut released = None;
+        if action.release {
+            (self.acquiring, self.watched_over) = (None, None);
+            released = self.hold.take().map(|hold| Box::pin(hold.let_go()) as Released);
+        }
+        if let Some(Waiter { role, patience, .. }) = action.acquire {
+            let join = Join::send(queue, role, patience);
+            self.acquiring = Some(match patience {
+                Patience::Tries => Box::pin(Hold::if_first(join)),
+                Patience::Waits => Box::pin(async move { Hold::when_first(join).await.map(Some) }),
+            });
+        }
+        released
+    }
+
+    /// Makes what a task needs to watch over the node, if the node lingers and none does.
+    fn watch_over(&mut self, shared: &Arc<Shared>) -> Option<LingerWatch> {
+        let hold = self.hold.as_ref()?;
+        let (ownership, token) = (Arc::clone(hold.ownership()), hold.token());
+        if self.waiters.unused_since().is_none() || self.watched_over == Some(token) {
+            return None;
+        }
+        ownership.ensure_watched();
+        self.watched_over = Some(token);
+        Some(LingerWatch { shared: Arc::downgrade(shared), ownership, token })
+    }
+}
+
+/// Watches over a node that lingers, on the runtime of the session. When this is dropped, an unused
+/// node is released: its time is over, another contender wants it, or there is no such runtime.
+struct LingerWatch {
+    shared: Weak<Shared>,
+    ownership: Arc<Ownership>,
+    token: FencingToken,
+}
+
+impl LingerWatch {
+    /// Waits until another contender wants the lock, or the time of the unused node is over.
+    async fn run(self, linger: Duration) {
+        let mut rest = linger;
+        while !rest.is_zero() && timeout(rest, self.ownership.disturbed()).await.is_err() {
+            rest = self.rest(linger).unwrap_or_default();
+        }
+    }
+
+    /// For how long to go on watching. A node that is used is looked at after the whole time.
+    fn rest(&self, linger: Duration) -> Option<Duration> {
+        let node = SharedNode(self.shared.upgrade()?);
+        let local = node.local();
+        let since = local.waiters.unused_since();
+        let unused = since.map(|since| node.now().saturating_duration_since(since));
+        let rest = linger.saturating_sub(unused.unwrap_or_default());
+        (local.watched_over == Some(self.token)).then_some(rest)
+    }
+}
+
+impl Drop for LingerWatch {
+    fn drop(&mut self) {
+        let Some(node) = self.shared.upgrade().map(SharedNode) else {
+            return;
+        };
+        let mut local = node.local();
+        if local.watched_over.take_if(|token| *token == self.token).is_some()
+            && local.waiters.unused_since().is_some()
+        {
+            // The node is released as if the session were in doubt.
+            let state = NodeState { can_hand_on: false, ..node.state(local.hold.as_ref()) };
+            let action = local.waiters.decide(state);
+            drop(node.carry_out(local, action));
+        }
+    }
+}
+
+/// The wakers of the waiting tasks that were polled since they were last woken. As a waker, they
+/// wake all of these tasks.
+///
+/// They have a lock of their own: a future may call its waker while it is polled, and the acquire
+/// is polled under the lock of the local queue.
+#[derive(Default)]
+struct Wakers(Mutex<BTreeMap<WaiterId, Waker>>);
+
+impl Wakers {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<WaiterId, Waker>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Wakers {
+    fn wake(self: Arc<Self>) {
+        let all = std::mem::take(&mut *self.lock());
+        all.into_values().for_each(Waker::wake);
+    }
+}
+
+/// A wait in the local queue.
+struct Waiting<'n> {
+    node: &'n SharedNode,
+    owner: OwnerId,
+    id: WaiterId,
+    /// True once the outcome is known.
+    is_over: bool,
+}
+
+impl Waiting<'_> {
+    /// Ready with `None` if the owner would have to wait, and does not want to.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Entered> {
+        let (node, id, wakers) = (self.node, self.id, &self.node.0.wakers);
+        loop {
+            let mut local = node.local();
+            let Local { waiters, hold, .. } = &mut *local;
+            let (decision, mut action) = waiters.poll(id, || node.state(hold.as_ref()));
+            if decision != Decision::Waits {
+                return Poll::Ready(self.end(local, decision, action));
+            }
+            if action == Action::default() {
+                // This comes before anything can wake this waiter.
+                wakers.lock().insert(id, cx.waker().clone());
+                let driver = Waker::from(Arc::clone(wakers));
+                let mut cx = Context::from_waker(&driver);
+                let acquired = local.acquiring.as_mut().map(|one| one.as_mut().poll(&mut cx));
+                let Some(Poll::Ready(acquired)) = acquired else {
+                    drop(node.carry_out(local, action));
+                    return Poll::Pending;
+                };
+                local.acquiring = None;
+                // This waiter is being polled, so it need not be woken.
+                wakers.lock().remove(&id);
+                action = match acquired {
+                    Ok(Some(hold)) => {
+                        let state = node.state(Some(&hold));
+                        local.hold = Some(hold);
+                        local.waiters.on_granted(state)
+                    }
+                    Ok(None) => local.waiters.on_refused(),
+                    Err(error) => {
+                        self.is_over = true;
+                        let action = local.waiters.on_failed(id);
+                        drop(node.carry_out(local, action));
+                        return Poll::Ready(Err(error));
+                    }
+                };
+            }
+            drop(node.carry_out(local, action));
+        }
+    }
+
+    /// Ends this wait with its outcome.
+    fn end(&mut self, local: MutexGuard<'_, Local>, decision: Decision, action: Action) -> Entered {
+        let node = self.node;
+        self.is_over = true;
+        node.0.wakers.lock().remove(&self.id);
+        let mut entered = None;
+        if let Decision::Entered(entry) = decision {
+            entered = local.hold.as_ref().map(|hold| (entry, hold.with_pass(entry.pass)));
+        }
+        drop(node.carry_out(local, action));
+        if decision == Decision::WouldDeadlock {
+            return Err(node.would_deadlock());
+        }
+        // The lock that the owner has already may have been lost since.
+        if let Some((Entry { depth: 2.., .. }, hold)) = &entered
+            && let Some(loss) = hold.ownership().known_loss()
+        {
+            drop(node.leave(self.owner));
+            return Err(hold.ownership().lost_error(loss));
+        }
+        Ok(entered)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.node.0.wakers.lock().remove(&self.id);
+            let mut local = self.node.local();
+            let state = self.node.state(local.hold.as_ref());
+            let action = local.waiters.cancel(self.id, state);
+            // The client deletes the node.
+            drop(self.node.carry_out(local, action));
+        }
+    }
+}
