@@ -206,111 +206,7 @@
 //! which can be run in other ways. What may block, as Kerberos may, runs on tokio's threads for
 //! blocking work.
 //!
-//! # Layout
-//!
-//! The folders are layers, the lowest first. A file uses only what stands above it here:
-//!
-//! | layer | what it contains | what the next layers get from it |
-//! |---|---|---|
-//! | `trace` | the targets of traces; which requests have a path to show | their names, the path |
-//! | `random` | random numbers, with a seed or without | shuffles, jitter, unique names |
-//! | `auth` | credentials, SASL and its mechanisms | tokens to send, the check of the server's |
-//! | `error` | errors, by who caused them | `Error`, and the reasons that it is made from |
-//! | `model` | values: paths, access lists, nodes, events | what calls take and return |
-//! | `config`, `stats` | settings and counters of a session | `SessionConfig`, `Stats` |
-//! | `session` | the protocol: a state machine without I/O | bytes to send, events, deadlines |
-//! | `net` | the choice of a server, TCP and TLS, frames | a connection, and whole frames from it |
-//! | `driver` | the only task, and the state that it shares with callers | a session that runs |
-//! | `handles` | replies, watchers, streams of events, leases | futures that decode the answer |
-//! | `multi` | many operations or reads in one request | lists in any shape, with their results |
-//! | `client` | the handle, with one file for each family of calls | `Client` |
-//! | `connect`, `keeper`, `run_each` | how sessions begin | the ways to a `Client` |
-//! | `fuzz` | the body of the fuzz target, behind a feature | nothing: no other file uses it |
-//!
-//! The words of a TLS connection that failed are in `net/tls/error_text`, and those of unusable
-//! files and names beside their checks in `net/tls`. Those of all other errors are in `error/fault`
-//! (what failed) and `error/reasons` (why).
-//!
-//! A request passes through thirteen files. This is the path of [`Client::get_data`]. The first
-//! nine steps run in the call, the last four in the driver's task:
-//!
-//! ```text
-//!  1  client/reads             makes the request's record
-//!  2  client/handle            has the path checked, and hands the request to the session
-//!  3  model/path               checks the path by the rules in `zk_proto::path`, and puts the
-//!                              chroot in front
-//!  4  driver/shared_session    takes the lock; wakes the driver once it is released
-//!  5  driver/reply_slot        opens a slot for the answer
-//!  6  session/requests         rejects it if the session is over or the server lacks the operation
-//!  7  session/state            notes what the request is for
-//!  8  session/pipeline         gives it the next xid, encodes its frame, queues both
-//!  9  handles/reply            is returned: the future that waits at the slot
-//!
-//! 10  driver/task              takes a turn: asks the session for bytes
-//! 11  session/connection       puts pings in front, which session/timeouts has queued; notes the
-//!                              time of sending
-//! 12  driver/wire              writes the bytes, or keeps those that do not go out yet
-//! 13  net/transport            the socket
-//! ```
-//!
-//! Its reply passes through thirteen files as well. The last three steps run in the caller's task:
-//!
-//! ```text
-//!  1  net/transport            the socket
-//!  2  driver/wire              reads a buffer full
-//!  3  driver/task              takes a turn
-//!  4  driver/shared_session    takes the lock, and reads the time
-//!  5  net/codec                splits off one frame, and tells events from replies
-//!  6  session/connection       decides by its phase what kind of frame it is
-//!  7  session/replies          decodes the header, and applies what the reply changes
-//!  8  session/pipeline         finds the request: the oldest one in flight
-//!  9  session/state            makes an event of it
-//!     driver/shared_session    delivers the event, once the lock is released
-//! 10  driver/reply_slot        keeps the answer, and wakes the caller
-//!
-//! 11  handles/reply            finds the answer in the slot
-//! 12  client/reads             decodes the record
-//! 13  model/node               is what the caller gets
-//! ```
-//!
-//! A notification passes through fourteen files on its way to a [`Watcher`]. The first six are
-//! those of a reply:
-//!
-//! ```text
-//!  7  session/notifications    decodes it, and dispatches it to watchers and streams
-//!  8  session/watches/arming   decides whether the change may be an old one
-//!  9  session/watches          finds the path, and drops it if it has no watch left
-//! 10  session/watches/path_watches   finds the watchers of the path
-//! 11  session/watches/one_shots      knows which events end which watch
-//!     driver/shared_session    delivers the event through the watcher's channel
-//!
-//! 12  handles/watcher          finds the change in the channel
-//! 13  model/path               strips the chroot
-//! 14  model/event              is what the caller gets
-//! ```
-//!
-//! A notification for a [`WatchStream`] goes through `driver/event_queue` and
-//! `handles/watch_stream`, and for a stream of a tree also through `session/watches/ancestors`. On
-//! each of these paths the session also checks whether the frame concerns timers, counters, leases
-//! or owned nodes.
-//!
-//! The session also sends requests of its own, which no caller made:
-//!
-//! ```text
-//! session/timeouts         a ping, when nothing else was sent for a while; session/pings keeps the
-//!                          times of those without a reply
-//! session/reattach         first on each connection: credentials from session/auths, watches from
-//!                          session/watches, the search for lost creates of owned nodes from
-//!                          session/owned_nodes: `on_new_connection` chooses the nodes, its file
-//!                          owned (`search`) asks for them, node_request says with which requests,
-//!                          and `answered` judges the replies
-//! session/housekeeping     the deletes of owned nodes, searches again, watches that nobody wants
-//! net/hosts                no request: says how long driver/task waits before it reconnects, with
-//!                          delays from net/backoff
-//! ```
-//!
-//! What became of a caller's write whose reply was lost, `client/resolve` finds out for the calls
-//! of [`Client::resolving`], and `client/marker` with it for those of a [`Marker`].
+//! The layout of the crate, and the ways through it, are on the page [`internals`].
 
 mod trace;
 
@@ -390,6 +286,9 @@ pub use stats::{KeeperStats, Latencies, RequestCounts, Stats};
 
 pub use zk_proto::{ErrorCode, EventType, OpCode, Password, PathRule, SessionId, Stat, Zxid};
 
-// A module that holds only a page of documentation, so that links in the code can name it.
+// Modules that hold only a page of documentation each, so that links in the code can name them.
 #[doc = include_str!("performance.md")]
 pub mod performance {}
+
+#[doc = include_str!("internals.md")]
+pub mod internals {}

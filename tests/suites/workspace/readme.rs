@@ -30,7 +30,11 @@ fn the_code_of_the_readme_is_what_runs() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     // Tests call what is private to the program of the README.
     let read = |file| fs::read_to_string(root.join(file)).unwrap().replace("pub(crate) ", "");
-    let files = ["zk-recipes/examples/readme.rs", "tests/suites/workspace/readme.rs"];
+    let files = [
+        "zk-recipes/README.md",
+        "zk-recipes/examples/readme.rs",
+        "tests/suites/workspace/readme.rs",
+    ];
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
     let blocks = readme.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let blocks = blocks.map(words).collect::<Vec<_>>();
