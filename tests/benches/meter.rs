@@ -27,13 +27,13 @@ async fn main() -> Result<()> {
     let server = Server::in_memory(Config::new());
     let client = Client::builder().connector(server.connector()).connect("zk").await?;
     let meter = LockMeter::new();
-    let metered = [Options::new(), Options::new().meter(&meter)];
-    let [plain, counted] = metered.clone().map(|options| options.linger(LINGER));
+    let lingers = || Options::new().linger(LINGER);
+    let (plain, counted) = (lingers(), lingers().meter(&meter));
     let local = [
         ReentrantLock::with_options(&client, "/local/plain", plain)?,
         ReentrantLock::with_options(&client, "/local/counted", counted)?,
     ];
-    let [plain, counted] = metered;
+    let (plain, counted) = (Options::new(), Options::new().meter(&meter));
     let remote = [
         Lock::with_options(&client, "/remote/plain", plain)?,
         Lock::with_options(&client, "/remote/counted", counted)?,

@@ -11,25 +11,15 @@ use zk_client::{Ended, ErrorCode, Outcome, Transient};
 pub enum ErrorKind {
     /// The client failed: [`Error::client`] returns its error.
     Client,
-    /// Wrong use: names made of these parts could not be told apart, or the root has no place for
-    /// what the layout has beside the folder.
-    InvalidLayout,
-    /// Wrong use: locks that are taken together must have different paths and one client.
-    InvalidSet,
-    /// Wrong use: a group has no member with this id, because no node can have it in its name.
-    InvalidMemberId,
-    /// Wrong use: a partitioner has no shard of this name, because no node can have it.
-    InvalidShard,
-    /// Wrong use: there is no lock with this key, because no node can have it as its name.
-    InvalidKey,
+    /// Wrong use: a name that no node can have, no lock or one lock twice to be taken together,
+    /// more permits than there are, or a double barrier of nobody. The text says which.
+    InvalidArgument,
     /// Wrong use: an owner that reads the lock asked to write it, and would wait for itself for
     /// ever.
     WouldDeadlock,
-    /// Wrong use: a semaphore has at least one permit, and gives no more than it has. With
-    /// [`Layout::KAZOO`](crate::Layout::KAZOO), all processes name the number that its folder has.
-    InvalidPermits,
-    /// Wrong use: a double barrier is for at least one party.
-    NoParties,
+    /// Wrong use: the folder of this semaphore names another number of permits, and with
+    /// [`Layout::KAZOO`](crate::Layout::KAZOO) all processes must name the same.
+    OtherPermits,
     /// Wrong use: the text is no ticket, or the ticket is of another session, folder or layout.
     InvalidTicket,
     /// The ticket was used before, so this caller holds nothing.
@@ -107,11 +97,6 @@ pub enum Timeout {
     Disconnected,
 }
 
-/// True if a failure says nothing about the request itself.
-pub(crate) fn is_transient(error: &zk_client::Error) -> bool {
-    error.is_transient()
-}
-
 /// Why a lock was not acquired, work under it was not done, or its release was not confirmed.
 #[derive(Clone)]
 pub struct Error(Fault);
@@ -120,26 +105,12 @@ pub struct Error(Fault);
 pub(crate) enum Fault {
     #[error(transparent)]
     Client(#[from] zk_client::Error),
-    #[error("layout of {0}: a marker is empty, has a slash, ends in a digit or like the other one")]
-    Layout(String),
-    #[error("locks to be taken together: {0}")]
-    Set(String),
-    #[error("id of a member: {0:?} is empty, has a slash or a tilde, or is not allowed in a path")]
-    MemberId(String),
-    #[error("name of a shard: {0:?} is empty, has a slash, or is not allowed in a path")]
-    Shard(String),
-    #[error("key of a lock: {0:?} is empty, has a slash, or is not allowed in a path")]
-    Key(String),
+    #[error("{0}")]
+    Argument(String),
     #[error("{0}: this owner reads the lock, and would wait for itself to write it")]
     WouldDeadlock(String),
-    #[error("{path}: {}", Asked(*asked, *permits))]
-    Permits { path: String, asked: u32, permits: u32 },
     #[error("{path}: a semaphore of {permits} permits, whose folder says that it has {found}")]
     OtherPermits { path: String, permits: u32, found: i64 },
-    #[error("/: in kazoo's layout a semaphore has a folder beside its own, and the root has none")]
-    NoRoom,
-    #[error("{0}: a double barrier for no party")]
-    NoParties(String),
     #[error("ticket: {0}")]
     Ticket(String),
     #[error("{0}: the ticket of this node was used before, and the lock is whose it was then")]
@@ -169,32 +140,14 @@ pub(crate) enum Fault {
     InDoubt { path: String, cause: zk_client::Error },
 }
 
-/// How many permits were asked for, and of how many.
-struct Asked(u32, u32);
-
-impl fmt::Display for Asked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self(_, 0) => f.write_str("a semaphore has at least one permit, and 0 were named"),
-            Self(0, _) => f.write_str("0 permits asked for; an acquire takes at least one"),
-            Self(asked, permits) => write!(f, "{asked} permits of a semaphore that has {permits}"),
-        }
-    }
-}
-
 impl Error {
     /// The kind of error, to match on.
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
             Fault::Client(_) => ErrorKind::Client,
-            Fault::Layout(_) | Fault::NoRoom => ErrorKind::InvalidLayout,
-            Fault::Set(_) => ErrorKind::InvalidSet,
-            Fault::MemberId(_) => ErrorKind::InvalidMemberId,
-            Fault::Shard(_) => ErrorKind::InvalidShard,
-            Fault::Key(_) => ErrorKind::InvalidKey,
+            Fault::Argument(_) => ErrorKind::InvalidArgument,
             Fault::WouldDeadlock(_) => ErrorKind::WouldDeadlock,
-            Fault::Permits { .. } | Fault::OtherPermits { .. } => ErrorKind::InvalidPermits,
-            Fault::NoParties(_) => ErrorKind::NoParties,
+            Fault::OtherPermits { .. } => ErrorKind::OtherPermits,
             Fault::Ticket(_) => ErrorKind::InvalidTicket,
             Fault::TicketUsed(_) => ErrorKind::TicketUsed,
             Fault::NodeVanished(_) => ErrorKind::NodeVanished,
@@ -363,16 +316,9 @@ mod tests {
         let losses = [session, Loss::NodeDeleted, Loss::Deadline, Loss::TermOver, Loss::Released];
         let mut faults = vec![
             Fault::Client(Ended::Expired.into()),
-            Fault::Layout(path()),
-            Fault::Set(path()),
-            Fault::MemberId(path()),
-            Fault::Shard(path()),
-            Fault::Key(path()),
+            Fault::Argument(path()),
             Fault::WouldDeadlock(path()),
-            Fault::Permits { path: path(), asked: 2, permits: 1 },
             Fault::OtherPermits { path: path(), permits: 2, found: 1 },
-            Fault::NoRoom,
-            Fault::NoParties(path()),
             Fault::Ticket(path()),
             Fault::TicketUsed(path()),
             Fault::NodeVanished(path()),
@@ -410,8 +356,6 @@ mod tests {
         let path = || "/a".to_owned();
         let time = Duration::from_secs(1);
         let cases = [
-            (Fault::Permits { path: path(), asked: 1, permits: 0 }, "at least one permit"),
-            (Fault::Permits { path: path(), asked: 0, permits: 2 }, "takes at least one"),
             (Fault::Lost { path: path(), loss: Loss::NodeDeleted }, "what was held there is lost"),
             (Fault::TimedOut { path: path(), time, why: Timeout::Contended }, "still holds"),
         ];

@@ -179,22 +179,7 @@
 //! They are reported in the caller's span, and contain no data. An owner of a two-level lock that
 //! gets in under a node that its process has already is counted and not traced.
 //!
-//! # Layout
-//!
-//! Each file uses only files that are listed above it:
-//!
-//! ```text
-//! error, trace, retry    what goes wrong, what is traced, and what goes on all the same
-//! stats                  what is counted and timed
-//! node, options          what nodes are called, and who is ahead; settings
-//! queue                  Join (create and list), Place (our node), wait (until nobody is ahead)
-//! hold                   acquire (join, wait, hold); being the owner: state, lost, transactions
-//! locks                  Lock, RwLock, MultiLock, LockTicket
-//! two_level              local_queue (who is next), node (what the tasks share), reentrant,
-//!                        keyed
-//! coordination           election, semaphore, both barriers, group, partitioner (of group and
-//!                        lock), counter, cached, tree_cache
-//! ```
+//! The layout of the crate is on the page [`internals`].
 
 mod coordination;
 mod error;
@@ -203,8 +188,8 @@ mod locks;
 mod node;
 mod options;
 mod queue;
-mod retry;
 mod stats;
+mod steady;
 mod trace;
 mod two_level;
 
@@ -225,15 +210,15 @@ pub use coordination::tree_cache::{TreeCache, TreeLimits, TreeNode, TreeStatus, 
 pub use error::{Error, ErrorKind, Loss, Timeout};
 pub use hold::transactions::{Fenced, NotReleased};
 pub use hold::{FencingToken, Hold, InvalidToken, LockState, Release};
+pub use locks::inspect::{LockFolder, QueueEntry};
 pub use locks::{
     Exclusive, Guard, Lock, LockTicket, MultiGuard, MultiLock, ReadGuard, Reads, RwLock,
     WriteGuard, Writes,
 };
 pub use node::Layout;
-pub use options::Options;
-pub use queue::inspect::{LockFolder, QueueEntry};
-pub use retry::{retry, retry_if};
+pub use options::{OfAnyLock, OfLock, OfMember, OfTwoLevelLock, Options};
 pub use stats::{LockMeter, LockStats, LossCounts};
+pub use steady::retry::{retry, retry_if};
 pub use two_level::{KeyedLocks, Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock};
 
 // Modules that hold only a page of documentation each, so that links in the code can name them.
@@ -245,3 +230,6 @@ pub mod lock_per_key {}
 
 #[doc = include_str!("faults.md")]
 pub mod faults {}
+
+#[doc = include_str!("internals.md")]
+pub mod internals {}

@@ -1,6 +1,7 @@
-//! The settings of a lock: how its nodes are named, what data they have, and how long it may be
-//! held.
+//! The settings of a recipe: how its nodes are named, what data they have, and how long they may
+//! be held.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use zk_client::{Acl, CreateOptions};
@@ -12,17 +13,73 @@ use crate::stats::{LockMeter, LockStats};
 /// gained next to nothing, and their slowest acquires took longer (benches/two_level.rs).
 const LOCAL_HANDOFFS: u32 = 32;
 
-/// The settings of a lock. The defaults suit most uses.
+/// The settings of a recipe. The defaults suit most uses.
 ///
 /// ```
 /// use std::time::Duration;
-/// use zk_recipes::Options;
+/// use zk_recipes::{Lock, Options, ReentrantLock};
 ///
+/// # fn f(client: &zk_client::Client) -> Result<(), zk_recipes::Error> {
 /// let options = Options::new().data("host 7, process 4711").max_hold(Duration::from_secs(60));
-/// # let _ = options;
+/// let lock = Lock::with_options(client, "/locks/report", options)?;
+/// let options = Options::new().linger(Duration::from_secs(2));
+/// let two_level = ReentrantLock::with_options(client, "/locks/invoice", options)?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The recipe to which they are given says which settings there are: a setting that would do
+/// nothing there does not compile.
+///
+/// ```compile_fail
+/// # fn f(client: &zk_client::Client) -> Result<(), zk_recipes::Error> {
+/// # use std::time::Duration;
+/// # use zk_recipes::{Lock, Options};
+/// let options = Options::new().linger(Duration::from_secs(2)); // only two-level locks linger
+/// let lock = Lock::with_options(client, "/locks/report", options)?;
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct Options<K = OfLock> {
+    pub(crate) settings: Settings,
+    kind: PhantomData<K>,
+}
+
+/// The kind of [`Options`] of recipes whose nodes have names and data of their own:
+/// [`Group`](crate::Group) and [`DoubleBarrier`](crate::DoubleBarrier).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum OfMember {}
+
+/// The kind of [`Options`] of locks, and of what consists of locks.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum OfLock {}
+
+/// The kind of [`Options`] of two-level locks, such as [`ReentrantLock`](crate::ReentrantLock).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum OfTwoLevelLock {}
+
+/// The kinds of [`Options`] of locks, of one level or two.
+pub trait OfAnyLock: private::Sealed {}
+
+impl OfAnyLock for OfLock {}
+
+impl OfAnyLock for OfTwoLevelLock {}
+
+mod private {
+    pub trait Sealed {}
+
+    impl Sealed for super::OfLock {}
+
+    impl Sealed for super::OfTwoLevelLock {}
+}
+
+/// All settings, whichever recipe they are for.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
     pub(crate) layout: Layout,
     pub(crate) data: Vec<u8>,
     pub(crate) acl: Vec<Acl>,
@@ -33,19 +90,39 @@ pub struct Options {
     pub(crate) local_handoff_time: Option<Duration>,
     pub(crate) linger: Duration,
     pub(crate) meter: Option<LockMeter>,
-    persistent: bool,
+    pub(crate) persistent: bool,
 }
 
-impl Default for Options {
+impl Settings {
+    /// The options of a contender's node.
+    pub(crate) fn node(&self) -> CreateOptions<'_> {
+        CreateOptions::ephemeral().sequential().with_acl(&self.acl)
+    }
+
+    /// Counts with the meter, if there is one.
+    pub(crate) fn count(&self, count: impl FnOnce(&mut LockStats)) {
+        if let Some(meter) = &self.meter {
+            meter.count(count);
+        }
+    }
+
+    /// How a missing folder is created at the first attempt.
+    pub(crate) fn folders(&self) -> CreateOptions<'static> {
+        let is_persistent = self.persistent || self.layout == Layout::KAZOO;
+        if is_persistent { CreateOptions::persistent() } else { CreateOptions::container() }
+    }
+}
+
+impl<K> Default for Options<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Options {
+impl<K> Options<K> {
     /// The defaults: Curator's layout, no data, an open access list, and no longest time.
     pub fn new() -> Self {
-        Self {
+        let settings = Settings {
             layout: Layout::CURATOR,
             data: Vec::new(),
             acl: Acl::OPEN.to_vec(),
@@ -57,26 +134,17 @@ impl Options {
             linger: Duration::ZERO,
             meter: None,
             persistent: false,
-        }
+        };
+        Self { settings, kind: PhantomData }
     }
 
-    /// The options of a contender's node.
-    pub(crate) fn node(&self) -> CreateOptions<'_> {
-        CreateOptions::ephemeral().sequential().with_acl(&self.acl)
-    }
-
-    /// Sets how the nodes are named, and so with which clients the lock is shared.
-    #[must_use]
-    pub fn layout(mut self, layout: Layout) -> Self {
-        self.layout = layout;
-        self
-    }
-
-    /// Sets the data of this contender's node, for instance its host and process.
-    #[must_use]
-    pub fn data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        self.data = data.into();
-        self
+    /// These settings for the members of a group, who are members for as long as they like.
+    pub(crate) fn of_members(&self) -> Options<OfMember> {
+        let settings = self.settings.clone();
+        // The numbers of one id cannot begin again while others have members.
+        let settings =
+            Settings { max_hold: None, rotate: false, strict_foreign: false, ..settings };
+        Options { settings, kind: PhantomData }
     }
 
     /// Sets the access list of this contender's node.
@@ -91,7 +159,7 @@ impl Options {
     /// and the node keeps others waiting until the permission comes back or the session ends.
     #[must_use]
     pub fn acl(mut self, acl: &[Acl]) -> Self {
-        self.acl = acl.to_vec();
+        self.settings.acl = acl.to_vec();
         self
     }
 
@@ -111,7 +179,45 @@ impl Options {
     /// half of the time at least. The guards of one owner end together.
     #[must_use]
     pub fn max_hold(mut self, time: Duration) -> Self {
-        self.max_hold = Some(time);
+        self.settings.max_hold = Some(time);
+        self
+    }
+
+    /// Sets whether missing folders are created as persistent nodes, not as containers.
+    ///
+    /// This applies to the folder and its ancestors. Servers remove a container some time after the
+    /// last contender has left.
+    ///
+    /// With [`Layout::KAZOO`] the folders are persistent in any case: kazoo's objects create their
+    /// folder once, and fail for good when it is removed.
+    #[must_use]
+    pub fn persistent_folder(mut self, persistent: bool) -> Self {
+        self.settings.persistent = persistent;
+        self
+    }
+
+    /// Counts what the lock does with this meter, for metrics.
+    ///
+    /// A meter serves any number of locks. See [`LockStats`] for what it counts.
+    #[must_use]
+    pub fn meter(mut self, meter: &LockMeter) -> Self {
+        self.settings.meter = Some(meter.clone());
+        self
+    }
+}
+
+impl<K: OfAnyLock> Options<K> {
+    /// Sets how the nodes are named, and so with which clients the lock is shared.
+    #[must_use]
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.settings.layout = layout;
+        self
+    }
+
+    /// Sets the data of this contender's node, for instance its host and process.
+    #[must_use]
+    pub fn data(mut self, data: impl Into<Vec<u8>>) -> Self {
+        self.settings.data = data.into();
         self
     }
 
@@ -121,7 +227,7 @@ impl Options {
     /// a warning.
     #[must_use]
     pub fn strict_foreign(mut self, strict: bool) -> Self {
-        self.strict_foreign = strict;
+        self.settings.strict_foreign = strict;
         self
     }
 
@@ -131,10 +237,12 @@ impl Options {
     /// the acquire fails.
     #[must_use]
     pub fn rotate(mut self, rotate: bool) -> Self {
-        self.rotate = rotate;
+        self.settings.rotate = rotate;
         self
     }
+}
 
+impl Options<OfTwoLevelLock> {
     /// Sets how often a [`ReentrantLock`](crate::ReentrantLock) is handed on within one process.
     ///
     /// The limit counts while other processes wait. The default is 32. With 0 each acquire queues
@@ -144,7 +252,7 @@ impl Options {
     /// holders.
     #[must_use]
     pub fn local_handoffs(mut self, handoffs: u32) -> Self {
-        self.local_handoffs = handoffs;
+        self.settings.local_handoffs = handoffs;
         self
     }
 
@@ -157,7 +265,7 @@ impl Options {
     /// session timeout if that is shorter.
     #[must_use]
     pub fn local_handoff_time(mut self, time: Duration) -> Self {
-        self.local_handoff_time = Some(time);
+        self.settings.local_handoff_time = Some(time);
         self
     }
 
@@ -185,42 +293,7 @@ impl Options {
     /// the node is not kept.
     #[must_use]
     pub fn linger(mut self, time: Duration) -> Self {
-        self.linger = time;
+        self.settings.linger = time;
         self
-    }
-
-    /// Sets whether missing folders are created as persistent nodes, not as containers.
-    ///
-    /// This applies to the folder and its ancestors. Servers remove a container some time after the
-    /// last contender has left.
-    ///
-    /// With [`Layout::KAZOO`] the folders are persistent in any case: kazoo's objects create their
-    /// folder once, and fail for good when it is removed.
-    #[must_use]
-    pub fn persistent_folder(mut self, persistent: bool) -> Self {
-        self.persistent = persistent;
-        self
-    }
-
-    /// Counts what the lock does with this meter, for metrics.
-    ///
-    /// A meter serves any number of locks. See [`LockStats`] for what it counts.
-    #[must_use]
-    pub fn meter(mut self, meter: &LockMeter) -> Self {
-        self.meter = Some(meter.clone());
-        self
-    }
-
-    /// Counts with the meter, if there is one.
-    pub(crate) fn count(&self, count: impl FnOnce(&mut LockStats)) {
-        if let Some(meter) = &self.meter {
-            meter.count(count);
-        }
-    }
-
-    /// How a missing folder is created at the first attempt.
-    pub(crate) fn folders(&self) -> CreateOptions<'static> {
-        let is_persistent = self.persistent || self.layout == Layout::KAZOO;
-        if is_persistent { CreateOptions::persistent() } else { CreateOptions::container() }
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use zk_client::Client;
 use zk_recipes::{
-    Error, ErrorKind, Guard, Hold, Lock, Options, Owner, ReadGuard, ReentrantGuard, ReentrantLock,
-    ReentrantRwLock, Release, RwLock, WriteGuard,
+    Error, ErrorKind, Guard, Hold, Lock, OfTwoLevelLock, Options, Owner, ReadGuard, ReentrantGuard,
+    ReentrantLock, ReentrantRwLock, Release, RwLock, WriteGuard,
 };
 
 use super::Family;
@@ -48,16 +48,16 @@ fn in_time<G>(acquired: Result<G, Error>) -> Result<Option<G>, Error> {
 }
 
 impl AnyLock {
-    pub(super) fn new(family: Family, client: &Client, options: Options) -> Self {
+    pub(super) fn new(family: Family, client: &Client, options: Options<OfTwoLevelLock>) -> Self {
         match family {
-            Family::RwLock => Self::Rw(RwLock::with_options(client, FOLDER, options).unwrap()),
+            Family::RwLock => Self::Rw(RwLock::new(client, FOLDER).unwrap()),
             Family::ReentrantLock => {
                 Self::Reentrant(ReentrantLock::with_options(client, FOLDER, options).unwrap())
             }
             Family::ReentrantRwLock => {
                 Self::ReentrantRw(ReentrantRwLock::with_options(client, FOLDER, options).unwrap())
             }
-            _ => Self::Plain(Lock::with_options(client, FOLDER, options).unwrap()),
+            _ => Self::Plain(Lock::new(client, FOLDER).unwrap()),
         }
     }
 

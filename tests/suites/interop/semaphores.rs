@@ -179,14 +179,14 @@ async fn kazoos_semaphore_and_ours_see_each_other_and_refuse_another_number() ->
     let third = semaphore.try_acquire().await?.context("one is left")?;
     kazoo(&server, &["finds", PATH, "3", "ours", "ours", "ours"])?.finish().await?;
     kazoo(&server, &["disagrees", PATH, "4"])?.finish().await?;
-    assert_eq!(refused(4).await?, ErrorKind::InvalidPermits);
+    assert_eq!(refused(4).await?, ErrorKind::OtherPermits);
     two.release().await?;
     third.release().await?;
 
     // kazoo makes it.
     client.delete(PATH, None).await?;
     kazoo(&server, &["finds", PATH, "2"])?.finish().await?;
-    assert_eq!(refused(3).await?, ErrorKind::InvalidPermits);
+    assert_eq!(refused(3).await?, ErrorKind::OtherPermits);
     drop(like_kazoo(&client, 2)?.acquire_many(2).await?);
     client.close().await;
     Ok(())

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zk_client::{Client, ClientBuilder, SessionIdentity};
-use zk_recipes::{Guard, Hold, Lock, Options};
+use zk_recipes::{Guard, Hold, Lock, OfAnyLock, Options};
 
 use crate::Error;
 use crate::narrator::Narrator;
@@ -60,7 +60,7 @@ impl Contender {
         Ok(Self { name, client, narrator, stage })
     }
 
-    pub(crate) fn options(&self) -> Options {
+    pub(crate) fn options<K: OfAnyLock>(&self) -> Options<K> {
         Options::new().data(self.name)
     }
 

@@ -1,14 +1,11 @@
 //! A barrier: a node that keeps everybody waiting while it exists.
 
-use std::future::poll_fn;
-use std::task::Poll;
-
-use zk_client::{Client, CreateOptions, Error as ClientError, EventType, Stat, Watcher};
+use zk_client::{Client, CreateOptions, EventType, Stat};
 
 use crate::error::Error;
-use crate::queue::attempts::{MAX_LOSSES, is_transient};
-use crate::queue::quorum::{Quorum, by_quorum};
-use crate::queue::wakeups::RecheckTimer;
+use crate::steady::quorum::{Quorum, by_quorum};
+use crate::steady::retries::{Retries, with_retries};
+use crate::steady::watch::Awaited;
 
 /// A barrier: whoever comes to it waits while it is closed.
 ///
@@ -87,13 +84,9 @@ impl Barrier {
     /// If the future is dropped, the barrier may be closed or not.
     pub async fn close(&self) -> Result<(), Error> {
         let options = CreateOptions::persistent().container_parents();
-        let mut losses = 0;
-        loop {
-            match self.client.create_all(&self.path, b"", &options).await {
-                Ok(_) => return Ok(()),
-                Err(error) if error.is_node_exists() => return Ok(()),
-                Err(error) => survive(error, &mut losses)?,
-            }
+        match with_retries(|| self.client.create_all(&self.path, b"", &options)).await {
+            Err(error) if !error.is_node_exists() => Err(error.into()),
+            _ => Ok(()),
         }
     }
 
@@ -113,16 +106,16 @@ impl Barrier {
     ///
     /// If the future is dropped, the barrier may be open or not.
     pub async fn open(&self) -> Result<(), Error> {
-        let mut losses = 0;
+        let mut retries = Retries::default();
         let mut closed = None;
-        while let Some(stat) = self.look(&mut losses).await? {
+        while let Some(stat) = self.look().await? {
             if *closed.get_or_insert(stat.czxid) != stat.czxid {
                 break;
             }
             match self.client.delete(&self.path, None).await {
                 Ok(()) => return Ok(()),
                 Err(error) if error.is_no_node() => return Ok(()),
-                Err(error) => survive(error, &mut losses)?,
+                Err(error) => retries.count(error)?,
             }
         }
         Ok(())
@@ -139,7 +132,7 @@ impl Barrier {
     ///
     /// Dropping the future loses nothing.
     pub async fn is_open(&self) -> Result<bool, Error> {
-        Ok(self.look(&mut 0).await?.is_none())
+        Ok(self.look().await?.is_none())
     }
 
     /// Waits until the barrier is open. Returns at once if it is.
@@ -161,62 +154,36 @@ impl Barrier {
     /// Dropping the future removes its watch, and loses nothing.
     pub async fn wait(&self) -> Result<(), Error> {
         let mut closed = None;
-        let mut losses = 0;
+        let mut retries = Retries::default();
         loop {
             let quorum = Quorum::unless_read_only(&self.client).await;
             let found = self.client.get_data_and_watch(&self.path).await;
             let stands = quorum.stands();
             match found {
                 Ok((node, watcher)) if stands => {
-                    losses = 0;
+                    retries.reset();
                     // Another node means that the one that we have waited for is gone.
                     if *closed.get_or_insert(node.stat.czxid) != node.stat.czxid {
                         return Ok(());
                     }
                     // The event may be that of a server without a quorum, as a reply may be.
-                    if self.has_opened(watcher).await? && quorum.stands() {
+                    let event = Awaited::from(watcher).changed(&self.client).await?;
+                    let is_gone = event.is_some_and(|event| event.kind == EventType::NODE_DELETED);
+                    if is_gone && quorum.stands() {
                         return Ok(());
                     }
                 }
                 Ok((_, watcher)) => watcher.abandon(),
                 Err(error) if error.is_no_node() && stands => return Ok(()),
                 Err(error) if error.is_no_node() => {}
-                Err(error) => survive(error, &mut losses)?,
+                Err(error) => retries.count(error)?,
             }
         }
-    }
-
-    /// Waits until the node has changed, or for one session timeout. True if it is gone.
-    async fn has_opened(&self, mut watcher: Watcher) -> Result<bool, ClientError> {
-        let mut recheck = RecheckTimer::default();
-        let event = poll_fn(|cx| match watcher.poll_changed(cx) {
-            Poll::Pending => recheck.poll(&self.client, cx).map(|()| Ok(None)),
-            fired => fired.map_ok(Some),
-        })
-        .await?;
-        if event.is_none() {
-            // The next read sets it anew.
-            watcher.abandon();
-        }
-        Ok(event.is_some_and(|event| event.kind == EventType::NODE_DELETED))
     }
 
     /// The state of the node, if the barrier is closed.
-    async fn look(&self, losses: &mut u32) -> Result<Option<Stat>, Error> {
-        loop {
-            match by_quorum(&self.client, || self.client.exists(&self.path)).await {
-                Ok(found) => return Ok(found),
-                Err(error) => survive(error, losses)?,
-            }
-        }
+    async fn look(&self) -> Result<Option<Stat>, Error> {
+        let look = || by_quorum(&self.client, || self.client.exists(&self.path));
+        Ok(with_retries(look).await?)
     }
-}
-
-/// Fails unless the request may be sent again after this error.
-fn survive(error: ClientError, losses: &mut u32) -> Result<(), ClientError> {
-    if !is_transient(&error) || *losses == MAX_LOSSES {
-        return Err(error);
-    }
-    *losses += 1;
-    Ok(())
 }

@@ -5,17 +5,16 @@
 //! is trusted only while the connection lasts; on the next one the node is read again.
 
 use std::convert::Infallible;
-use std::future::{Future, pending, poll_fn};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::Poll;
+use std::future::{Future, pending};
 
 use tokio::sync::watch;
 use zk_client::{Client, Error as ClientError, Node, SessionKeeper, Watcher, Zxid};
 
 use crate::error::Error;
-use crate::queue::attempts::{MAX_LOSSES, is_transient};
-use crate::queue::quorum::{Quorum, has_quorum};
-use crate::queue::wakeups::{RecheckTimer, first_of};
+use crate::steady::quorum::{Quorum, has_quorum};
+use crate::steady::retries::Attempts;
+use crate::steady::wakeups::first_of;
+use crate::steady::watch::Awaited;
 
 /// Whether a [`Cached`] value may be outdated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -169,10 +168,10 @@ struct Follower {
 impl Follower {
     /// Follows the node for one session. Returns only when that is over.
     async fn follow(&self, client: Client) -> Result<Infallible, Error> {
-        let losses = AtomicU32::new(0);
+        let attempts = Attempts::default();
         let read_on = || async {
             let _outdated = Outdated(&self.tell);
-            Ok(self.read_on(&client, &losses).await?)
+            Ok(self.read_on(&client, &attempts).await?)
         };
         on_each_connection(&client, read_on).await
     }
@@ -180,32 +179,31 @@ impl Follower {
     /// Reads the node whenever it has changed. Returns only when the session is over.
     ///
     /// A read that breaks each connection would take all other requests of the session with it. So
-    /// after several `losses` in a row, it is made once in a session timeout.
+    /// after several failures in a row, it is made once in a session timeout.
     async fn read_on(
         &self,
         client: &Client,
-        losses: &AtomicU32,
+        attempts: &Attempts,
     ) -> Result<Infallible, ClientError> {
         loop {
-            // Counted ahead, because the end of the connection ends this, too.
-            let lost = losses.fetch_add(1, Ordering::Relaxed);
-            if lost > MAX_LOSSES {
-                changed(client, None).await;
+            let attempt = attempts.begin();
+            if attempt.is_late() {
+                changed(client, Awaited::default()).await;
             }
-            let watcher = match self.look(client).await {
+            let awaited = match self.look(client).await {
                 Ok((node, watcher, zxid)) => {
-                    losses.store(0, Ordering::Relaxed);
+                    attempt.has_succeeded();
                     self.found(node, zxid);
-                    Some(watcher)
+                    Awaited::from(watcher)
                 }
                 Err(error) if error.is_session_over() => return Err(error),
-                Err(error) if is_transient(&error) && lost < MAX_LOSSES => continue,
+                Err(error) if attempt.may_retry(&error) => continue,
                 Err(error) => {
                     self.failed(error);
-                    None
+                    Awaited::default()
                 }
             };
-            changed(client, watcher).await;
+            changed(client, awaited).await;
         }
     }
 
@@ -266,19 +264,7 @@ impl Drop for Outdated<'_> {
     }
 }
 
-/// Waits until the watch fires, or for one session timeout.
-async fn changed(client: &Client, mut watcher: Option<Watcher>) {
-    let mut recheck = RecheckTimer::default();
-    poll_fn(|cx| {
-        let fired = watcher.as_mut().map_or(Poll::Pending, |watcher| watcher.poll_changed(cx));
-        match fired {
-            Poll::Pending => recheck.poll(client, cx),
-            Poll::Ready(_) => Poll::Ready(()),
-        }
-    })
-    .await;
-    if let Some(watcher) = watcher {
-        // The next read sets it anew.
-        watcher.abandon();
-    }
+/// Waits until the node may have changed. A watch that fails is as good as one that fires.
+async fn changed(client: &Client, mut awaited: Awaited) {
+    drop(awaited.changed(client).await);
 }

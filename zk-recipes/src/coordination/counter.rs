@@ -21,8 +21,8 @@ use zk_client::{
 
 use crate::error::{Error, Fault};
 use crate::node::Folder;
-use crate::queue::attempts::{MAX_LOSSES, is_transient};
-use crate::queue::quorum::by_quorum;
+use crate::steady::quorum::by_quorum;
+use crate::steady::retries::{Retries, with_retries};
 use crate::trace::COORDINATION;
 
 /// The longest pause after a second conflict in a row. It doubles with each further conflict.
@@ -229,7 +229,7 @@ impl Counter {
     ///
     /// Dropping the future loses nothing.
     pub async fn get_latest(&self) -> Result<i64, Error> {
-        let mut losses = Losses::default();
+        let mut retries = Retries::default();
         loop {
             let (ordered, node) = self.client.batch(|| {
                 let check = [Op::check(self.path(), None)];
@@ -244,7 +244,7 @@ impl Counter {
             match ordered.and(node) {
                 Ok(node) => return self.decode(&node).map(|known| known.value),
                 Err(error) if error.is_no_node() => return Ok(0),
-                Err(error) => losses.after(error)?,
+                Err(error) => retries.count(error)?,
             }
         }
     }
@@ -306,7 +306,7 @@ impl Counter {
     /// Writes what `next` makes of the value. Returns `None` if it makes nothing of the latest one.
     async fn update(&self, next: impl Fn(i64) -> Option<i64>) -> Result<Option<i64>, Error> {
         let mut kept = self.writer.lock().await;
-        let (mut conflicts, mut lost_markers) = (0, 0);
+        let (mut conflicts, mut lost_markers) = (0, Retries::default());
         loop {
             let mut writer = match kept.take() {
                 Some(writer) => writer,
@@ -338,12 +338,11 @@ impl Counter {
                     conflicts += 1;
                     self.pause(conflicts).await;
                 }
-                Written::MarkerLost(error) if lost_markers < MAX_LOSSES => {
+                Written::MarkerLost(error) => {
                     let node = self.path();
                     debug!(target: COORDINATION, node, %error, "somebody deleted the marker");
-                    lost_markers += 1;
+                    lost_markers.count_any(error)?;
                 }
-                Written::MarkerLost(error) => return Err(error.into()),
             }
         }
     }
@@ -360,7 +359,7 @@ impl Counter {
             // between the two.
             ops.push(Op::set_data(self.path(), &data, None));
         }
-        let mut losses = Losses::default();
+        let mut retries = Retries::default();
         loop {
             let error = match writer.marker.multi(&ops).await {
                 Ok(Committed::Replied(stats)) => {
@@ -381,14 +380,14 @@ impl Counter {
                 (Some(0), Some(ErrorCode::BAD_VERSION)) => return Ok(Written::Conflict),
                 // The marker is a child of the counter.
                 (Some(_), Some(ErrorCode::NO_NODE)) => return Ok(Written::MarkerLost(error)),
-                _ => losses.after(error)?,
+                _ => retries.count(error)?,
             }
         }
     }
 
     /// Creates a marker, after the counter if that is missing, and reads the counter behind it.
     async fn create_marker(&self) -> Result<Writer, Error> {
-        let (client, mut losses) = (&self.client, Losses::default());
+        let (client, mut retries) = (&self.client, Retries::default());
         let options = CreateOptions::ephemeral().sequential().with_acl(&self.acl);
         loop {
             let stem = self.node.child(&format!("_w_{:032x}-", client.unique()));
@@ -401,30 +400,28 @@ impl Counter {
                     let known = counter.map(|node| self.decode(&node)).transpose()?;
                     return Ok(Writer { marker: client.resolving().marker(node), known });
                 }
-                Err(error) if error.is_no_node() && losses.0 < MAX_LOSSES => {
-                    losses.0 += 1;
+                Err(error) if error.is_no_node() => {
+                    retries.count_any(error)?;
                     let options = CreateOptions::persistent().container_parents();
                     let (options, zero) = (options.with_acl(&self.acl), self.format.encode(0));
                     match client.create_all(self.path(), &zero, &options).await {
                         Ok(_) => {}
                         Err(error) if error.is_node_exists() => {}
-                        Err(error) => losses.after(error)?,
+                        Err(error) => retries.count(error)?,
                     }
                 }
-                Err(error) => losses.after(error)?,
+                Err(error) => retries.count(error)?,
             }
         }
     }
 
     async fn read(&self) -> Result<Known, Error> {
-        let mut losses = Losses::default();
-        loop {
-            match by_quorum(&self.client, || self.client.get_data(self.path())).await {
-                Ok(node) => return self.decode(&node),
-                // No write is applied to this version: without the counter there is no marker.
-                Err(error) if error.is_no_node() => return Ok(Known { value: 0, version: 0 }),
-                Err(error) => losses.after(error)?,
-            }
+        let read = || by_quorum(&self.client, || self.client.get_data(self.path()));
+        match with_retries(read).await {
+            Ok(node) => self.decode(&node),
+            // No write is applied to this version: without the counter there is no marker.
+            Err(error) if error.is_no_node() => Ok(Known { value: 0, version: 0 }),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -441,20 +438,5 @@ impl Counter {
         let longest = FIRST_PAUSE * (1 << doublings.min(MAX_DOUBLINGS));
         let random = self.client.unique() as u32;
         sleep(longest.mul_f64(f64::from(random) / f64::from(u32::MAX))).await;
-    }
-}
-
-/// How often a request was lost that may be sent again.
-#[derive(Debug, Default)]
-struct Losses(u32);
-
-impl Losses {
-    /// Fails unless the request may be sent again after this error.
-    fn after(&mut self, error: ClientError) -> Result<(), ClientError> {
-        if !is_transient(&error) || self.0 == MAX_LOSSES {
-            return Err(error);
-        }
-        self.0 += 1;
-        Ok(())
     }
 }

@@ -6,21 +6,21 @@
 //! same moment, and nothing is left of a round that could open the next one.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::ops::{Deref, RangeInclusive};
+use std::slice::from_ref;
 use std::sync::Arc;
-use std::task::Poll;
 
 use tracing::debug;
-use zk_client::{Children, Client, Error as ClientError, ErrorCode, Op, Watcher, Zxid};
+use zk_client::{Children, Client, Error as ClientError, ErrorCode, Op, Reply, Watcher, Zxid};
 
 use crate::error::{Error, Fault};
 use crate::hold::{Hold, Release};
 use crate::node::{Contender, NodeNaming, Role};
-use crate::options::Options;
-use crate::queue::attempts::{MAX_LOSSES, Made, Retry, is_transient};
-use crate::queue::wakeups::RecheckTimer;
+use crate::options::{OfMember, Options};
+use crate::queue::join::Attempt;
 use crate::queue::{Place, Queue};
+use crate::steady::retries::{Retries, with_retries};
+use crate::steady::watch::Awaited;
 use crate::trace::COORDINATION;
 
 /// A double barrier: work begins when a number of parties have come, and ends when all have left.
@@ -82,7 +82,8 @@ impl DoubleBarrier {
     ///
     /// # Errors
     ///
-    /// The path is not valid in ZooKeeper, or there are no [parties](crate::ErrorKind::NoParties).
+    /// The path is not valid in ZooKeeper, or there are no parties
+    /// ([`InvalidArgument`](crate::ErrorKind::InvalidArgument)).
     pub fn new(client: &Client, path: &str, parties: u32) -> Result<Self, Error> {
         Self::with_options(client, path, parties, Options::new())
     }
@@ -99,13 +100,12 @@ impl DoubleBarrier {
         client: &Client,
         path: &str,
         parties: u32,
-        options: Options,
+        options: Options<OfMember>,
     ) -> Result<Self, Error> {
-        let options = options.rotate(false).strict_foreign(false);
-        let queue = Arc::new(Queue::new(client, path, NodeNaming::parties(), options)?);
+        let queue = Arc::new(Queue::new(client, path, NodeNaming::parties(), options.settings)?);
         match usize::try_from(parties) {
             Ok(parties) if parties > 0 => Ok(Self { queue, parties }),
-            _ => Err(Fault::NoParties(path.to_owned()).into()),
+            _ => Err(Fault::Argument(format!("{path}: a double barrier for no party")).into()),
         }
     }
 
@@ -145,20 +145,19 @@ impl DoubleBarrier {
     }
 
     /// Creates our node, and lists the folder behind that.
-    async fn arrive(&self) -> Result<(Place, Result<Children, ClientError>), Error> {
+    async fn arrive(&self) -> Result<(Place, Reply<Children>), Error> {
         let (queue, client) = (&self.queue, self.queue.client());
-        let mut retry = Retry::default();
+        let ask = || {
+            let stem = queue.stem(Role::Exclusive);
+            let created = client.create_owned(&stem, b"", &queue.options().node());
+            (vec![created], client.get_children(queue.folder()))
+        };
         loop {
-            let (folders, created, list) = client.batch(|| {
-                let folders = queue.make_folders(retry.folders.as_ref());
-                let stem = queue.stem(Role::Exclusive);
-                let created = client.create_owned(&stem, b"", &queue.options().node());
-                (folders, created, client.get_children(queue.folder()))
-            });
-            let made = Made::of(folders).await;
-            match created.await {
-                Ok(node) => return Ok((Place::new(queue, node)?, list.await)),
-                Err(error) => retry.after(queue.folder(), queue.options(), error, made)?,
+            let (nodes, list) =
+                Attempt::send(client, ask).finish(from_ref(queue), ask, |_| None).await?;
+            // One was asked for.
+            if let Some(node) = nodes.into_iter().next() {
+                return Ok((Place::new(queue, node)?, list));
             }
         }
     }
@@ -171,14 +170,14 @@ impl DoubleBarrier {
     async fn opened(
         &self,
         place: &mut Place,
-        mut listed: Result<Children, ClientError>,
+        mut listed: Reply<Children>,
     ) -> Result<Option<Opened>, Error> {
         let client = self.queue.client();
-        let mut losses = 0;
+        let mut retries = Retries::default();
         loop {
-            match listed {
+            match listed.await {
                 Ok(list) => {
-                    losses = 0;
+                    retries.reset();
                     if let Some(opened) = self.open(place, &list).await? {
                         return Ok(Some(opened));
                     }
@@ -186,10 +185,9 @@ impl DoubleBarrier {
                         return Ok(found);
                     }
                 }
-                Err(error) if is_transient(&error) && losses < MAX_LOSSES => losses += 1,
-                Err(error) => return Err(place.vanished_or(error)),
+                Err(error) => retries.count(error).map_err(|error| place.vanished_or(error))?,
             }
-            listed = client.get_children(self.path()).await;
+            listed = client.get_children(self.path());
         }
     }
 
@@ -200,7 +198,7 @@ impl DoubleBarrier {
         let parse = |name: &str| Contender::parse(queue.naming(), name);
         let mut waiting = list.names.iter().filter_map(parse).collect::<Vec<_>>();
         waiting.sort();
-        let mut losses = 0;
+        let mut retries = Retries::default();
         while let Some(first) = waiting.get(..self.parties)
             && let (Some(lowest), Some(highest)) = (first.first(), first.last())
         {
@@ -219,12 +217,11 @@ impl DoubleBarrier {
                     waiting.drain(..self.parties);
                     continue;
                 }
-                Err(error) if is_transient(&error) && losses < MAX_LOSSES => {
-                    // If it was carried out, the nodes show that.
-                    losses += 1;
-                    continue;
-                }
                 Err(error) => error,
+            };
+            let Err(error) = retries.count(error) else {
+                // If it was carried out, the nodes show that.
+                continue;
             };
             let Some(at) = error.failed_op().filter(|&at| at < self.parties) else {
                 return Err(error.into());
@@ -247,14 +244,10 @@ impl DoubleBarrier {
     /// The members of a party's round. `None` if its node is gone, or a stranger has written to it.
     async fn members_with(&self, party: &Contender) -> Result<Option<RangeInclusive<i32>>, Error> {
         let path = self.queue.child(&party.name);
-        let mut losses = 0;
-        loop {
-            match self.queue.client().get_data(&path).await {
-                Ok(node) => return Ok(decode(&node.data, party)),
-                Err(error) if error.is_no_node() => return Ok(None),
-                Err(error) if is_transient(&error) && losses < MAX_LOSSES => losses += 1,
-                Err(error) => return Err(error.into()),
-            }
+        match with_retries(|| self.queue.client().get_data(&path)).await {
+            Ok(node) => Ok(decode(&node.data, party)),
+            Err(error) if error.is_no_node() => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -262,11 +255,9 @@ impl DoubleBarrier {
     /// after a session timeout: a server sends no event of a node that we may no longer read.
     async fn wait(&self, place: &mut Place) -> Result<Option<Option<Opened>>, Error> {
         let client = self.queue.client();
-        let mut losses = 0;
         loop {
-            match client.get_data_and_watch(place.node.path()).await {
+            match with_retries(|| client.get_data_and_watch(place.node.path())).await {
                 Ok((node, watcher)) => {
-                    losses = 0;
                     if node.stat.version != 0 {
                         // The hold goes on with this watch.
                         place.own_watch = watcher.into();
@@ -275,11 +266,10 @@ impl DoubleBarrier {
                         return Ok(Some(members.map(|members| Opened { members, number })));
                     }
                     place.has_waited = true;
-                    if !has_changed(client, watcher).await? {
+                    if Awaited::from(watcher).changed(client).await?.is_none() {
                         return Ok(None);
                     }
                 }
-                Err(error) if is_transient(&error) && losses < MAX_LOSSES => losses += 1,
                 Err(error) => return Err(place.vanished_or(error)),
             }
         }
@@ -303,21 +293,6 @@ fn decode(data: &[u8], party: &Contender) -> Option<RangeInclusive<i32>> {
     let (first, last) = std::str::from_utf8(data).ok()?.split_once('-')?;
     Some(first.parse().ok()?..=last.parse().ok()?)
         .filter(|members: &RangeInclusive<i32>| members.contains(&party.sequence))
-}
-
-/// Waits until a node has changed. False if that did not happen within one session timeout.
-async fn has_changed(client: &Client, mut watcher: Watcher) -> Result<bool, ClientError> {
-    let mut recheck = RecheckTimer::default();
-    let has_changed = poll_fn(|cx| match watcher.poll_changed(cx) {
-        Poll::Pending => recheck.poll(client, cx).map(|()| Ok(false)),
-        fired => fired.map_ok(|_| true),
-    })
-    .await?;
-    if !has_changed {
-        // The next read sets it anew.
-        watcher.abandon();
-    }
-    Ok(has_changed)
 }
 
 /// Proof of being in a round of a [`DoubleBarrier`], until it is dropped or left.
@@ -361,26 +336,27 @@ impl Round {
     /// Dropping the future loses nothing: call it again to wait on. The party may have left.
     /// Dropping the round leaves it in any case.
     pub async fn leave(&mut self) -> Result<(), Error> {
-        let mut losses = 0;
+        let mut retries = Retries::default();
         loop {
             let watcher = match self.watch_another().await {
                 Ok(Some(watcher)) => watcher,
                 Ok(None) => return Ok(()),
                 // It has left meanwhile.
                 Err(error) if error.client().is_some_and(ClientError::is_no_node) => continue,
-                Err(error) if error.client().is_some_and(is_transient) && losses < MAX_LOSSES => {
-                    losses += 1;
+                Err(error) => {
+                    match self.hold.known_loss() {
+                        Some(loss) if !self.has_left => {
+                            return Err(self.hold.ownership().lost_error(loss));
+                        }
+                        _ if error.client().is_some() => retries.count(error)?,
+                        _ => return Err(error),
+                    }
                     continue;
                 }
-                Err(error) => {
-                    return Err(match self.hold.known_loss() {
-                        Some(loss) if !self.has_left => self.hold.ownership().lost_error(loss),
-                        _ => error,
-                    });
-                }
             };
-            losses = 0;
-            let changed = has_changed(self.hold.queue().client(), watcher);
+            retries.reset();
+            let mut awaited = Awaited::from(watcher);
+            let changed = awaited.changed(self.hold.queue().client());
             match self.has_left {
                 true => changed.await?,
                 false => self.hold.run(changed).await??,

@@ -5,24 +5,24 @@
 //! watches the node of the leader alone, so a candidate that joins wakes no observer.
 
 use std::fmt;
-use std::future::{Future, pending, poll_fn};
-use std::pin::pin;
+use std::future::{Future, pending};
 use std::sync::Arc;
-use std::task::Poll;
 
 use tracing::debug;
 use zk_client::{Client, Watcher, Zxid};
 
 use crate::error::Error;
 use crate::hold::{LockState, Release};
+use crate::locks::inspect::QueueEntry;
 use crate::locks::{Guard, Lock};
 use crate::node::Contender;
 use crate::options::Options;
 use crate::queue::Queue;
-use crate::queue::attempts::{MAX_LOSSES, is_transient};
-use crate::queue::inspect::QueueEntry;
-use crate::queue::quorum::by_quorum;
-use crate::queue::wakeups::{RecheckTimer, first_of};
+use crate::steady::quorum::by_quorum;
+use crate::steady::retries::Retries;
+use crate::steady::wakeups::first_of;
+use crate::steady::watch::Awaited;
+use crate::steady::work::while_held;
 use crate::trace::COORDINATION;
 
 /// When a leader that can no longer prove its leadership stops to lead.
@@ -202,12 +202,7 @@ impl Election {
     /// # }
     /// ```
     pub fn observe(&self) -> Leaders {
-        Leaders {
-            queue: Arc::clone(self.lock.queue()),
-            seen: None,
-            watcher: None,
-            recheck: RecheckTimer::default(),
-        }
+        Leaders { queue: Arc::clone(self.lock.queue()), seen: None, awaited: None }
     }
 
     /// Works until the work is done, or until the leader must step down. `None` in that case.
@@ -218,16 +213,7 @@ impl Election {
             _ => None,
         };
         let stepping_down = term.ownership().wait_until(must_step_down);
-        let (mut stepping_down, mut work) = (pin!(stepping_down), pin!(work));
-        poll_fn(|cx| {
-            // After a stop of the process the work may be polled before the client is, which has to
-            // tell of the loss.
-            if must_step_down().is_some() || stepping_down.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(None);
-            }
-            work.as_mut().poll(cx).map(Some)
-        })
-        .await
+        while_held(must_step_down, stepping_down, work).await.ok()
     }
 }
 
@@ -247,10 +233,9 @@ pub struct Leaders {
     queue: Arc<Queue>,
     /// The node that was returned last, and the last change of its data.
     seen: Option<Option<(Zxid, Zxid)>>,
-    /// Fires when the leader may have changed.
-    watcher: Option<Watcher>,
-    /// Runs from one look to the next, over all calls in between.
-    recheck: RecheckTimer,
+    /// Fires when the leader may have changed. It is waited for over all calls from one look to the
+    /// next.
+    awaited: Option<Awaited>,
 }
 
 impl Leaders {
@@ -274,46 +259,28 @@ impl Leaders {
     ///
     /// Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<Option<QueueEntry>, Error> {
-        let mut losses = 0;
+        let mut retries = Retries::default();
         loop {
-            self.changed().await?;
+            if let Some(awaited) = &mut self.awaited {
+                let changed = awaited.changed(self.queue.client()).await;
+                self.awaited = None;
+                changed?;
+            }
             let (leader, watcher) = match by_quorum(self.queue.client(), || self.look()).await {
                 Ok(Some(found)) => found,
                 Ok(None) => continue,
-                Err(error) if is_transient(&error) && losses < MAX_LOSSES => {
-                    losses += 1;
+                Err(error) => {
+                    retries.count(error)?;
                     continue;
                 }
-                Err(error) => return Err(error.into()),
             };
-            losses = 0;
-            self.watcher = Some(watcher);
-            self.recheck = RecheckTimer::default();
+            retries.reset();
+            self.awaited = Some(watcher.into());
             let version = leader.as_ref().map(|(entry, changed)| (entry.czxid, *changed));
             if self.seen.replace(version) != Some(version) {
                 return Ok(leader.map(|(entry, _)| entry));
             }
         }
-    }
-
-    /// Waits until the leader may have changed, or for one session timeout: an event that the
-    /// observer has no permission for is not sent.
-    async fn changed(&mut self) -> Result<(), Error> {
-        let Some(watcher) = &mut self.watcher else {
-            return Ok(());
-        };
-        let client = self.queue.client();
-        let recheck = &mut self.recheck;
-        poll_fn(|cx| match watcher.poll_changed(cx) {
-            Poll::Pending => recheck.poll(client, cx).map(Ok),
-            fired => fired.map_ok(drop),
-        })
-        .await?;
-        if let Some(watcher) = self.watcher.take() {
-            // The next look sets it anew.
-            watcher.abandon();
-        }
-        Ok(())
     }
 
     /// Looks who leads, and sets a watch that fires when that may change. `None` if it changed

@@ -4,19 +4,17 @@
 //! what a guard consists of. Whether the lock is still ours is found out by [`ownership`].
 
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use zk_client::{Deletion, Error as ClientError, Lapse, LeaseState, OwnedNode};
 
 use crate::error::{Error, Fault, Loss};
 use crate::node::{Contender, Role};
-use crate::queue::wakeups::first_of;
 use crate::queue::{Join, Patience, Place, Queue};
 use crate::stats::HoldTimer;
+use crate::steady::work::while_held;
 
 pub(crate) mod ownership;
 mod token;
@@ -43,6 +41,16 @@ pub enum LockState {
     Lost(Loss),
 }
 
+impl LockState {
+    /// How the lock was lost, if it was.
+    pub fn loss(self) -> Option<Loss> {
+        match self {
+            Self::Lost(loss) => Some(loss),
+            _ => None,
+        }
+    }
+}
+
 /// The result of releasing a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -54,7 +62,18 @@ pub enum Release {
     AlreadyLost,
 }
 
-/// The state and the methods that all guards share: every guard dereferences to it.
+/// What can be asked of a lock that is held, and done under it, whichever guard it is.
+///
+/// Every guard dereferences to this page, so its methods need no import:
+///
+/// - [`Guard`](crate::Guard), [`ReadGuard`](crate::ReadGuard) and
+///   [`WriteGuard`](crate::WriteGuard) of one lock;
+/// - [`ReentrantGuard`](crate::ReentrantGuard) of a two-level lock;
+/// - [`Membership`](crate::Membership) in a group, and [`Round`](crate::Round) of a double barrier;
+/// - [`Shard`](crate::Shard) of a partitioner.
+///
+/// [`MultiGuard`](crate::MultiGuard) and [`Permit`](crate::Permit) consist of several holds, so
+/// they answer the same questions for all of them together, and hand out each.
 ///
 /// # What it does not promise
 ///
@@ -289,11 +308,7 @@ impl Hold {
     ///
     /// Dropping the future loses nothing. Any number of tasks may wait.
     pub async fn lost(&self) -> Loss {
-        let loss = || match self.state() {
-            LockState::Lost(loss) => Some(loss),
-            _ => None,
-        };
-        self.ownership.wait_until(loss).await
+        self.ownership.wait_until(|| self.state().loss()).await
     }
 
     /// Runs `work` until it is done or the lock is lost, whichever comes first.
@@ -320,15 +335,8 @@ impl Hold {
     ///
     /// Dropping the future drops `work`, and nothing else.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Error> {
-        let lost = async { Err(self.ownership.lost_error(self.lost().await)) };
-        let mut work = pin!(work);
-        // After a stop of the process the work may be polled before the client is, which has to
-        // tell of the loss.
-        let working = poll_fn(|cx| match self.state() {
-            LockState::Lost(loss) => Poll::Ready(Err(self.ownership.lost_error(loss))),
-            _ => work.as_mut().poll(cx).map(Ok),
-        });
-        first_of(lost, working).await
+        let done = while_held(|| self.state().loss(), self.lost(), work).await;
+        done.map_err(|loss| self.ownership.lost_error(loss))
     }
 
     /// Waits until somebody asks for the lock back. Nothing happens to the lock.

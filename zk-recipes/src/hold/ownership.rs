@@ -20,9 +20,9 @@ use zk_client::{
 use crate::error::{Error, Fault, Loss};
 use crate::node::Contender;
 use crate::queue::Queue;
-use crate::queue::attempts::is_transient;
-use crate::queue::wakeups::{Notifier, QuietWatch, RecheckTimer, first_of};
 use crate::stats::HoldTimer;
+use crate::steady::wakeups::{Notifier, first_of};
+use crate::steady::watch::{QuietWatch, RecheckTimer};
 use crate::trace::LOCK;
 
 /// The data that asks a holder for the lock back when it is written to the holder's node: Curator's
@@ -69,6 +69,18 @@ enum NodeWatch {
     /// The node could not be read, for instance without the permission, or the session is over. If
     /// there was an earlier watch, it may still report. Nobody gets in under such a node.
     Unreadable(QuietWatch),
+}
+
+impl NodeWatch {
+    /// The watch that fires first.
+    fn event(&mut self) -> &mut QuietWatch {
+        match self {
+            Self::WatchOnly(watch)
+            | Self::Reading(_, watch)
+            | Self::Known(watch)
+            | Self::Unreadable(watch) => watch,
+        }
+    }
 }
 
 impl Ownership {
@@ -264,69 +276,67 @@ impl Ownership {
         may_read: bool,
         cx: &mut Context<'_>,
     ) -> Option<NodeWatch> {
-        let is_unread = matches!(status.watch, NodeWatch::WatchOnly(_));
+        if let Poll::Ready(event) = status.watch.event().poll_changed(cx) {
+            match (&status.watch, event) {
+                (_, Ok(event)) if event.kind == EventType::NODE_DELETED => {
+                    return Some(self.note_deleted(status));
+                }
+                (NodeWatch::Unreadable(_), _) => return None,
+                (NodeWatch::Reading(..), _) => status.is_unclear = true,
+                (_, Ok(_)) => {
+                    status.is_unclear = true;
+                    return Some(NodeWatch::WatchOnly(QuietWatch::default()));
+                }
+                (_, Err(_)) => return Some(NodeWatch::Unreadable(QuietWatch::default())),
+            }
+        }
         match &mut status.watch {
             NodeWatch::Reading(reply, earlier) => {
-                match earlier.poll_changed(cx) {
-                    Poll::Pending => {}
-                    Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => {
-                        return Some(self.note_deleted(status));
-                    }
-                    Poll::Ready(_) => status.is_unclear = true,
-                }
                 let Poll::Ready(answer) = Pin::new(reply).poll(cx) else {
                     return None;
                 };
-                match answer {
-                    Ok((node, _)) if node.stat.czxid != self.czxid => {
-                        Some(self.note_deleted(status))
-                    }
-                    Ok((node, watcher)) => {
-                        status.revoked |= REVOKE.contains(&&*node.data);
-                        status.is_unclear = false;
-                        Some(NodeWatch::Known(watcher.into()))
-                    }
-                    Err(error) if error.is_no_node() => Some(self.note_deleted(status)),
-                    // The node is read again at once.
-                    Err(error) if is_transient(&error) => {
-                        status.is_unclear = true;
-                        Some(NodeWatch::WatchOnly(std::mem::take(earlier)))
-                    }
-                    Err(error) => {
-                        debug!(target: LOCK, node = self.path, %error, "not watched");
-                        if error.is_session_over() || error.code().is_some() {
-                            return Some(NodeWatch::Unreadable(std::mem::take(earlier)));
-                        }
-                        // A limit of this client was reached: the next look reads the node again.
-                        (status.is_unclear, status.is_refused) = (true, true);
-                        status.watch = NodeWatch::WatchOnly(std::mem::take(earlier));
-                        None
-                    }
-                }
+                let earlier = std::mem::take(earlier);
+                self.take_answer(status, answer, earlier)
             }
-            NodeWatch::Unreadable(watch) => match watch.poll_changed(cx) {
-                Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => {
-                    Some(self.note_deleted(status))
-                }
-                _ => None,
-            },
-            NodeWatch::WatchOnly(watch) | NodeWatch::Known(watch) => match watch.poll_changed(cx) {
-                Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => {
-                    Some(self.note_deleted(status))
-                }
-                Poll::Ready(Ok(_)) => {
-                    status.is_unclear = true;
-                    Some(NodeWatch::WatchOnly(QuietWatch::default()))
-                }
-                Poll::Ready(Err(_)) => Some(NodeWatch::Unreadable(QuietWatch::default())),
-                Poll::Pending if may_read && is_unread => {
-                    let reply = self.queue.client().get_data_and_watch(&self.path);
-                    status.is_refused = false;
-                    Some(NodeWatch::Reading(reply, std::mem::take(watch)))
-                }
-                Poll::Pending => None,
-            },
+            NodeWatch::WatchOnly(watch) if may_read => {
+                let reply = self.queue.client().get_data_and_watch(&self.path);
+                status.is_refused = false;
+                Some(NodeWatch::Reading(reply, std::mem::take(watch)))
+            }
+            _ => None,
         }
+    }
+
+    /// Takes note of what a read of the node has found. `earlier` is the watch that it had before.
+    fn take_answer(
+        &self,
+        status: &mut NodeStatus,
+        answer: Result<(Node, Watcher), ClientError>,
+        earlier: QuietWatch,
+    ) -> Option<NodeWatch> {
+        let error = match answer {
+            Ok((node, watcher)) if node.stat.czxid == self.czxid => {
+                status.revoked |= REVOKE.contains(&&*node.data);
+                status.is_unclear = false;
+                return Some(NodeWatch::Known(watcher.into()));
+            }
+            Ok(_) => return Some(self.note_deleted(status)),
+            Err(error) if error.is_no_node() => return Some(self.note_deleted(status)),
+            Err(error) => error,
+        };
+        if error.is_transient() {
+            // The node is read again at once.
+            status.is_unclear = true;
+            return Some(NodeWatch::WatchOnly(earlier));
+        }
+        debug!(target: LOCK, node = self.path, %error, "not watched");
+        if error.is_session_over() || error.code().is_some() {
+            return Some(NodeWatch::Unreadable(earlier));
+        }
+        // A limit of this client was reached: the next look reads the node again.
+        (status.is_unclear, status.is_refused) = (true, true);
+        status.watch = NodeWatch::WatchOnly(earlier);
+        None
     }
 
     fn note_deleted(&self, status: &mut NodeStatus) -> NodeWatch {

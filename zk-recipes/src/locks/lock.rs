@@ -14,9 +14,9 @@ use zk_client::{Client, Operations};
 use crate::error::Error;
 use crate::hold::transactions::NotReleased;
 use crate::hold::{Hold, Release};
+use crate::locks::inspect::LockFolder;
 use crate::node::Role;
 use crate::options::Options;
-use crate::queue::inspect::LockFolder;
 use crate::queue::{Join, Queue};
 
 /// An exclusive lock: it has one holder at a time, across all processes.
@@ -69,7 +69,7 @@ impl Lock {
     ///
     /// The path is not valid in ZooKeeper.
     pub fn with_options(client: &Client, path: &str, options: Options) -> Result<Self, Error> {
-        let queue = Queue::new(client, path, options.layout.mutex(), options)?;
+        let queue = Queue::new(client, path, options.settings.layout.mutex(), options.settings)?;
         Ok(Self(LockFolder(Arc::new(queue))))
     }
 

@@ -1,5 +1,6 @@
 //! The locks of one level: each holder has a node in the queue.
 
+pub(crate) mod inspect;
 pub(crate) mod lock;
 pub(crate) mod multi_lock;
 pub(crate) mod rwlock;

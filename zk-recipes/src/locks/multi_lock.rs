@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -19,9 +18,10 @@ use crate::error::{Error, Fault, Loss};
 use crate::hold::{Hold, LockState, Release};
 use crate::node::{Role, Standing};
 use crate::options::Options;
-use crate::queue::attempts::{MAX_LOSSES, Made, Retry, all_created, is_transient};
-use crate::queue::wakeups::first_of;
+use crate::queue::join::Attempt;
 use crate::queue::{Place, Queue};
+use crate::steady::retries::with_retries;
+use crate::steady::work::while_held;
 
 /// Several [`Lock`](crate::Lock)s that are acquired together: all of them or none.
 ///
@@ -78,7 +78,7 @@ impl MultiLock {
         client: &Client,
         paths: impl IntoIterator<Item = P>,
     ) -> Result<Self, Error> {
-        Self::with_options(client, paths, &Options::new())
+        Self::with_options(client, paths, Options::new())
     }
 
     /// As [`new`](Self::new), with other settings than the defaults.
@@ -88,18 +88,18 @@ impl MultiLock {
     pub fn with_options<P: AsRef<str>>(
         client: &Client,
         paths: impl IntoIterator<Item = P>,
-        options: &Options,
+        options: Options,
     ) -> Result<Self, Error> {
-        let mut queues = BTreeMap::new();
+        let (settings, mut queues) = (options.settings, BTreeMap::new());
         for (at, path) in paths.into_iter().enumerate() {
             let path = path.as_ref();
-            let queue = Queue::new(client, path, options.layout.mutex(), options.clone())?;
+            let queue = Queue::new(client, path, settings.layout.mutex(), settings.clone())?;
             if queues.insert(path.to_owned(), (at, Arc::new(queue))).is_some() {
-                return Err(Fault::Set(format!("{path} is named twice")).into());
+                return Err(Fault::Argument(format!("{path} is named twice")).into());
             }
         }
         if queues.is_empty() {
-            return Err(Fault::Set("no lock is named".to_owned()).into());
+            return Err(Fault::Argument("no lock is named".to_owned()).into());
         }
         let (named, queues) = queues.into_values().unzip();
         Ok(Self { queues, named })
@@ -187,53 +187,35 @@ impl MultiLock {
         let Some(first) = queues.first() else { return Ok(Vec::new()) };
         let (client, options) = (first.client(), first.options());
         let node = options.node();
-        let mut retry = Retry::default();
-        loop {
+        let ask = || {
             let stems: Vec<_> = queues.iter().map(|queue| queue.stem(Role::Exclusive)).collect();
             let ops = stems.iter().map(|stem| Op::create_owned(stem, &options.data, &node));
-            let ops: Vec<_> = ops.collect();
-            let folders = retry.folders.as_ref();
-            let (folders, created, lists) = client.batch(|| {
-                let folders = queues.iter().flat_map(|queue| queue.make_folders(folders));
-                let folders: Vec<_> = folders.collect();
-                let created = client.multi_owned(&ops);
-                let lists: Vec<_> = queues.iter().map(|queue| queue.list()).collect();
-                (folders, created, lists)
-            });
-            let made = Made::of(folders).await;
-            let error = match all_created(created).await {
-                Ok(nodes) => {
-                    let mut seats = Vec::new();
-                    for ((queue, node), list) in queues.iter().zip(nodes).zip(lists) {
-                        let mut place = Place::new(queue, node)?;
-                        let standing = place.listed(list).await?;
-                        seats.push((place, standing));
-                    }
-                    return Ok(seats);
-                }
-                Err(error) => error,
-            };
-            let failed = error.failed_op().and_then(|index| queues.get(index)).unwrap_or(first);
-            retry.after(failed.folder(), failed.options(), error, made)?;
+            let created = client.multi_owned(ops.collect::<Vec<_>>());
+            (created, queues.iter().map(|queue| queue.list()).collect::<Vec<_>>())
+        };
+        let (nodes, lists) = Attempt::send(client, ask).finish(queues, ask, |_| None).await?;
+        let mut seats = Vec::new();
+        for ((queue, node), list) in queues.iter().zip(nodes).zip(lists) {
+            let mut place = Place::new(queue, node)?;
+            let standing = place.listed(list).await?;
+            seats.push((place, standing));
         }
+        Ok(seats)
     }
 }
 
 /// Checks that all nodes exist: one lock may have been lost while we waited for another.
 async fn check(places: &[Place]) -> Result<(), Error> {
     let Some(first) = places.first() else { return Ok(()) };
-    let mut losses = 0;
-    loop {
+    let check = || {
         let checks = places.iter().map(|place| Op::check(place.node.path(), None));
-        match first.queue.client().multi(checks.collect::<Vec<_>>()).await {
-            Ok(_) => return Ok(()),
-            Err(error) if is_transient(&error) && losses < MAX_LOSSES => losses += 1,
-            Err(error) => {
-                let gone = error.failed_op().and_then(|at| places.get(at)).unwrap_or(first);
-                return Err(gone.vanished_or(error));
-            }
-        }
-    }
+        first.queue.client().multi(checks.collect::<Vec<_>>())
+    };
+    let checked = with_retries(check).await.map_err(|error| {
+        let gone = error.failed_op().and_then(|at| places.get(at)).unwrap_or(first);
+        gone.vanished_or(error)
+    });
+    checked.map(drop)
 }
 
 /// Proof of holding all locks of a [`MultiLock`], until it is dropped or released.
@@ -309,16 +291,22 @@ impl MultiGuard {
         let error = |loss| {
             let lost = self.0.iter().find(|hold| hold.known_loss().is_some());
             let path = lost.map(|hold| hold.node().to_owned()).unwrap_or_default();
-            Err(Fault::Lost { path, loss }.into())
+            Fault::Lost { path, loss }.into()
         };
-        let lost = async { error(self.lost().await) };
-        let mut work = pin!(work);
-        // As in `Hold::run`.
-        let working = poll_fn(|cx| match self.state() {
-            LockState::Lost(loss) => Poll::Ready(error(loss)),
-            _ => work.as_mut().poll(cx).map(Ok),
-        });
-        first_of(lost, working).await
+        while_held(|| self.state().loss(), self.lost(), work).await.map_err(error)
+    }
+
+    /// Asks the ensemble whether all locks are still ours: see [`Hold::verify`].
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost) if one of them is not. Other errors leave that open.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn verify(&self) -> Result<(), Error> {
+        self.fenced(()).await
     }
 
     /// Carries out `ops` in one transaction, only if all locks are still ours at that moment.
@@ -334,7 +322,7 @@ impl MultiGuard {
     /// The transaction is on its way once the future has been polled.
     pub async fn fenced<O: Operations>(&self, ops: O) -> Result<O::Results, Error> {
         let Some((first, others)) = self.0.split_first() else {
-            return Err(Fault::Set("no lock is held".to_owned()).into());
+            return Err(Fault::Argument("no lock is held".to_owned()).into());
         };
         let lost = |hold: &Hold| Some(hold.ownership().lost_error(hold.known_loss()?));
         if let Some(lost) = self.0.iter().find_map(lost) {

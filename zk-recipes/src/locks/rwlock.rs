@@ -12,10 +12,10 @@ use zk_client::{Client, CreateOptions, Op, Outcome, OwnedNode};
 use crate::error::Error;
 use crate::hold::Hold;
 use crate::hold::transactions::NotReleased;
+use crate::locks::inspect::LockFolder;
 use crate::locks::lock::Guard;
 use crate::node::Role;
 use crate::options::Options;
-use crate::queue::inspect::LockFolder;
 use crate::queue::{Place, Queue};
 
 /// A lock that many may read or one may write, across processes.
@@ -53,7 +53,8 @@ impl RwLock {
 
     /// As [`Lock::with_options`](crate::Lock::with_options).
     pub fn with_options(client: &Client, path: &str, options: Options) -> Result<Self, Error> {
-        let queue = Queue::new(client, path, options.layout.read_write(), options)?;
+        let queue =
+            Queue::new(client, path, options.settings.layout.read_write(), options.settings)?;
         Ok(Self(LockFolder(Arc::new(queue))))
     }
 

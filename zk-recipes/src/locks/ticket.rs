@@ -21,8 +21,8 @@ use zk_client::{
 use crate::error::{Error, Fault, Loss};
 use crate::hold::{Hold, LockState};
 use crate::locks::lock::{Exclusive, Guard, Lock};
-use crate::queue::attempts::is_transient;
 use crate::queue::{Place, Queue};
+use crate::steady::retries::Retries;
 
 /// What the text of a ticket begins with: its version.
 const VERSION: &str = "zk-lock-2";
@@ -245,13 +245,13 @@ impl Lock {
             Usage::Unused => client.unique(),
         };
         *usage = Usage::Begun(mark);
+        let mut retries = Retries::default();
         let node = loop {
             ticket.consume(queue, mark).await?;
             match client.adopt(&ticket.node).await {
                 Ok(node) => break node,
-                Err(error) if is_transient(&error) => {}
                 Err(error) if error.kind() == ErrorKind::AlreadyOwned => return Err(ticket.used()),
-                Err(error) => return Err(ticket.lost_or(error)),
+                Err(error) => retries.count(error).map_err(|error| ticket.lost_or(error))?,
             }
         };
         let resumes = ticket.resumes.saturating_add(1);
@@ -272,14 +272,17 @@ impl LockTicket {
     async fn consume(&self, queue: &Queue, mark: u128) -> Result<(), Error> {
         let client = queue.client();
         let own = format!("{MARK}{mark:032x}");
+        let mut retries = Retries::default();
         loop {
             // The server of this connection may be behind that of the last one.
             let (synced, list) =
                 client.batch(|| (client.sync(&self.node), client.get_acl(&self.node)));
             let AccessList { mut acl, stat, .. } = match (synced.await, list.await) {
                 (Ok(_), Ok(list)) => list,
-                (Err(error), _) | (_, Err(error)) if is_transient(&error) => continue,
-                (Err(error), _) | (_, Err(error)) => return Err(self.lost_or(error)),
+                (Err(error), _) | (_, Err(error)) => {
+                    retries.count(error).map_err(|error| self.lost_or(error))?;
+                    continue;
+                }
             };
             if (stat.czxid, stat.ephemeral_owner) != (self.czxid, self.session.id) {
                 return Err(self.lost());
@@ -303,10 +306,8 @@ impl LockTicket {
             // same. And a success may be another process's: servers match a transaction with the
             // request that waits for it by session and xid, which both processes have in common.
             match client.set_acl(&self.node, &acl, Some(self.resumes)).await {
-                Err(error)
-                    if !is_transient(&error) && error.code() != Some(ErrorCode::BAD_VERSION) =>
-                {
-                    return Err(self.lost_or(error));
+                Err(error) if error.code() != Some(ErrorCode::BAD_VERSION) => {
+                    retries.count(error).map_err(|error| self.lost_or(error))?;
                 }
                 _ => {}
             }

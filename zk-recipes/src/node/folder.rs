@@ -3,6 +3,8 @@
 //! Only the path of the root ends in the slash that separates a folder from its children. Pure:
 //! knows no client.
 
+use crate::error::{Error, Fault};
+
 /// A folder that holds a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder(String);
@@ -30,11 +32,14 @@ impl Folder {
         path
     }
 
-    /// The path of the child of this name. `None` if no node can have the name.
-    pub(crate) fn valid_child(&self, name: &str) -> Option<String> {
+    /// The path of the child of this name, if a node can have it. `what` says what is named.
+    pub(crate) fn valid_child(&self, what: &str, name: &str) -> Result<String, Error> {
         let path = self.child(name);
-        let is_valid = self.name(&path).is_some() && zk_client::check_path(&path).is_ok();
-        is_valid.then_some(path)
+        if self.name(&path).is_some() && zk_client::check_path(&path).is_ok() {
+            return Ok(path);
+        }
+        let why = "is empty, has a slash, or is not allowed in a path";
+        Err(Fault::Argument(format!("{what} {name:?} {why}")).into())
     }
 
     /// The name of the child at this path, or `None` if the path is not a child's.

@@ -107,7 +107,9 @@ impl Layout {
         let parts = format!("{prefix}{exclusive}{shared}");
         let apart = !exclusive.ends_with(shared) && !shared.ends_with(exclusive);
         if !(fits(exclusive) && fits(shared) && apart) || parts.contains('/') {
-            return Err(Fault::Layout(format!("{prefix:?}, {exclusive:?}, {shared:?}")).into());
+            let parts = format!("{prefix:?}, {exclusive:?}, {shared:?}");
+            let why = "a marker is empty, has a slash, ends in a digit or like the other one";
+            return Err(Fault::Argument(format!("layout of {parts}: {why}")).into());
         }
         zk_client::check_path(&format!("/{parts}"))?;
         let [prefix, exclusive, shared] = [prefix, exclusive, shared].map(str::to_owned);
@@ -185,14 +187,14 @@ impl NodeNaming {
     }
 
     /// The names of the nodes of one member of a group: `<32 hex digits>~<id>__party__<number>`.
-    /// `None` if no node can have the id in its name.
-    pub(crate) fn member(id: &str) -> Option<Self> {
+    pub(crate) fn member(id: &str) -> Result<Self, Error> {
         let fits = !id.is_empty() && !id.contains(['/', BEFORE_ID]);
         let exclusive = format!("{BEFORE_ID}{id}{MEMBER}");
         if !fits || zk_client::check_path(&format!("/{exclusive}")).is_err() {
-            return None;
+            let why = "is empty, has a slash or a tilde, or is not allowed in a path";
+            return Err(Fault::Argument(format!("the id {id:?} of a member {why}")).into());
         }
-        Some(Self::new("", false, exclusive, NOBODY))
+        Ok(Self::new("", false, exclusive, NOBODY))
     }
 
     fn marker(&self, role: Role) -> &str {
@@ -435,7 +437,7 @@ mod tests {
             assert_eq!(parse_member(name), None, "{name}");
         }
         for id in ["", "a/b", "a~b", "~", "a\0"] {
-            assert_eq!(NodeNaming::member(id), None, "{id:?}");
+            assert!(NodeNaming::member(id).is_err(), "{id:?}");
         }
     }
 

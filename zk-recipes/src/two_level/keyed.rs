@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use zk_client::Client;
 
-use crate::error::{Error, Fault};
+use crate::error::Error;
 use crate::node::Folder;
-use crate::options::Options;
+use crate::options::{OfTwoLevelLock, Options};
 use crate::two_level::reentrant::ReentrantLock;
 
 /// How many locks are kept by default.
@@ -52,7 +52,7 @@ const LINGER: Duration = Duration::from_secs(2);
 pub struct KeyedLocks {
     client: Client,
     folder: Arc<Folder>,
-    options: Arc<Options>,
+    options: Arc<Options<OfTwoLevelLock>>,
     capacity: usize,
     kept: Arc<Mutex<Kept>>,
 }
@@ -87,7 +87,7 @@ impl KeyedLocks {
         client: &Client,
         folder: &str,
         capacity: usize,
-        options: Options,
+        options: Options<OfTwoLevelLock>,
     ) -> Result<Self, Error> {
         zk_client::check_path(folder)?;
         Ok(Self {
@@ -117,11 +117,9 @@ impl KeyedLocks {
     ///
     /// # Errors
     ///
-    /// [`InvalidKey`](crate::ErrorKind::InvalidKey) if no node can have this name.
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) if no node can have this name.
     pub fn lock(&self, key: &str) -> Result<ReentrantLock, Error> {
-        let Some(path) = self.folder.valid_child(key) else {
-            return Err(Fault::Key(key.to_owned()).into());
-        };
+        let path = self.folder.valid_child("the key", key)?;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lock) = kept.again(key) {
             return Ok(lock);

@@ -18,9 +18,9 @@ use zk_client::Client;
 use crate::error::{Error, Fault};
 use crate::hold::ownership::Ownership;
 use crate::hold::{FencingToken, Hold, Release};
+use crate::locks::inspect::LockFolder;
 use crate::node::{NodeNaming, Role};
-use crate::options::Options;
-use crate::queue::inspect::LockFolder;
+use crate::options::Settings;
 use crate::queue::{Join, Patience, Queue};
 use crate::two_level::local_queue::{
     Action, Bounds, Decision, Entry, LocalQueue, NodeState, OwnerId, Waiter, WaiterId,
@@ -63,7 +63,7 @@ impl SharedNode {
         client: &Client,
         path: &str,
         naming: NodeNaming,
-        options: Options,
+        options: Settings,
     ) -> Result<Self, Error> {
         let default = LOCAL_HANDOFF_TIME.min(client.session_timeout() / 4);
         let waiters = LocalQueue::new(Bounds {

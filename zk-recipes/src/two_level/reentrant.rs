@@ -12,10 +12,10 @@ use zk_client::Client;
 
 use crate::error::Error;
 use crate::hold::{Hold, Release};
+use crate::locks::inspect::LockFolder;
 use crate::node::Role;
-use crate::options::Options;
+use crate::options::{OfTwoLevelLock, Options};
 use crate::queue::Patience;
-use crate::queue::inspect::LockFolder;
 use crate::two_level::local_queue::{Entry, OwnerId};
 use crate::two_level::node::{Released, SharedNode};
 
@@ -70,8 +70,12 @@ impl ReentrantLock {
     }
 
     /// As [`Lock::with_options`](crate::Lock::with_options).
-    pub fn with_options(client: &Client, path: &str, options: Options) -> Result<Self, Error> {
-        SharedNode::new(client, path, options.layout.mutex(), options).map(Self)
+    pub fn with_options(
+        client: &Client,
+        path: &str,
+        options: Options<OfTwoLevelLock>,
+    ) -> Result<Self, Error> {
+        SharedNode::new(client, path, options.settings.layout.mutex(), options.settings).map(Self)
     }
 
     /// Waits until `owner` has the lock. An owner that has it already gets in again at once.
@@ -180,8 +184,13 @@ impl ReentrantRwLock {
     }
 
     /// As [`Lock::with_options`](crate::Lock::with_options).
-    pub fn with_options(client: &Client, path: &str, options: Options) -> Result<Self, Error> {
-        SharedNode::new(client, path, options.layout.read_write(), options).map(Self)
+    pub fn with_options(
+        client: &Client,
+        path: &str,
+        options: Options<OfTwoLevelLock>,
+    ) -> Result<Self, Error> {
+        SharedNode::new(client, path, options.settings.layout.read_write(), options.settings)
+            .map(Self)
     }
 
     /// Waits until no writer is ahead of `owner`.

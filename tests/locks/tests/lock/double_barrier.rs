@@ -150,7 +150,7 @@ async fn one_party_is_a_round_of_its_own_and_no_party_is_none() {
     world.is_empty().await;
     let client = world.client().await;
     let error = DoubleBarrier::new(&client, LOCK, 0).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NoParties);
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(DoubleBarrier::new(&client, "no/path", 1).is_err());
 }
 

@@ -401,7 +401,7 @@ async fn a_create_that_breaks_every_connection_is_given_up() {
     let acquiring = acquire(&client);
     let mut broken = 0;
     let mut looks = false;
-    while broken < 5 || looks {
+    while broken < 6 || looks {
         let request = peer.next().await.unwrap();
         match request.op() {
             OpCode::CREATE2 => {

@@ -85,10 +85,10 @@ impl Held for MultiGuard {
 
 impl Held for Permit {
     fn state(&self) -> LockState {
-        self.state()
+        MultiGuard::state(self)
     }
     fn remaining(&self) -> Duration {
-        self.remaining()
+        MultiGuard::remaining(self)
     }
     fn watched(&self) -> Option<String> {
         // The turn was watched, which is over, and not the permit.

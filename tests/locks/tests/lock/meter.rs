@@ -179,7 +179,7 @@ async fn all_kinds_of_locks_count_and_none_is_held_in_the_end() {
     let rw = RwLock::with_options(&client, "/locks/rw", options()).unwrap();
     let read = rw.write().await.unwrap().downgrade().await.unwrap();
     assert_eq!((meter.stats().acquired, meter.stats().held()), (2, 1));
-    let many = MultiLock::with_options(&client, ["/locks/a", "/locks/b"], &options()).unwrap();
+    let many = MultiLock::with_options(&client, ["/locks/a", "/locks/b"], options()).unwrap();
     let both = many.acquire().await.unwrap();
     assert_eq!((meter.stats().acquired, meter.stats().held()), (4, 3));
     let permits = Semaphore::with_options(&client, "/locks/permits", 3, options()).unwrap();

@@ -322,7 +322,7 @@ async fn the_term_of_all_begins_when_the_last_one_is_had() {
     let (client, other) = (world.client().await, world.client().await);
     let (term, late) = (Duration::from_secs(10), Duration::from_secs(60));
     let in_the_way = held(&other, THREE[2]).await;
-    let all = MultiLock::with_options(&client, THREE, &Options::new().max_hold(term)).unwrap();
+    let all = MultiLock::with_options(&client, THREE, Options::new().max_hold(term)).unwrap();
     let waiting = tokio::spawn(async move { all.acquire().await.unwrap() });
     tokio::time::sleep(late).await;
     in_the_way.release().await.unwrap();
@@ -397,9 +397,12 @@ async fn a_set_that_makes_no_sense_is_refused() {
     let server = server();
     let client = connect(&server).await;
     let refused = MultiLock::new(&client, ["/a", "/b", "/a"]).unwrap_err();
-    assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::InvalidSet, Outcome::NotApplied));
+    assert_eq!(
+        (refused.kind(), refused.outcome()),
+        (ErrorKind::InvalidArgument, Outcome::NotApplied)
+    );
     let none = MultiLock::new(&client, Vec::<String>::new()).unwrap_err();
-    assert_eq!(none.kind(), ErrorKind::InvalidSet);
+    assert_eq!(none.kind(), ErrorKind::InvalidArgument);
     assert_eq!(MultiLock::new(&client, ["a"]).unwrap_err().kind(), ErrorKind::Client);
 
     client.create("/leaf", b"", &zk_client::CreateOptions::ephemeral()).await.unwrap();

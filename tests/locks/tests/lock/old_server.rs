@@ -91,7 +91,8 @@ async fn every_lock_says_so_at_once() {
         // A multi-lock creates its nodes in a transaction, which such a server knows, but not its
         // folders.
         let (server, client) = connect().await;
-        let lock = MultiLock::with_options(&client, ["/locks/a", "/locks/b"], &options).unwrap();
+        let lock =
+            MultiLock::with_options(&client, ["/locks/a", "/locks/b"], options.clone()).unwrap();
         for _ in 0..2 {
             says_so(bounded(lock.acquire()).await.unwrap_err().client().unwrap());
         }

@@ -383,14 +383,14 @@ async fn numbers_that_can_never_be_given_are_refused_without_a_request() {
     let client = world.client().await;
     let kind = |refused: Result<Permit, Error>| refused.unwrap_err().kind();
     let none = Semaphore::new(&client, PATH, 0).unwrap_err();
-    assert_eq!(none.kind(), ErrorKind::InvalidPermits);
+    assert_eq!(none.kind(), ErrorKind::InvalidArgument);
     Semaphore::new(&client, "limits", 1).unwrap_err();
     let semaphore = of(&client, 2);
     assert_eq!(semaphore.path(), PATH);
     let (requests, ()) = world
         .requests(async {
-            assert_eq!(kind(semaphore.acquire_many(0).await), ErrorKind::InvalidPermits);
-            assert_eq!(kind(semaphore.acquire_many(3).await), ErrorKind::InvalidPermits);
+            assert_eq!(kind(semaphore.acquire_many(0).await), ErrorKind::InvalidArgument);
+            assert_eq!(kind(semaphore.acquire_many(3).await), ErrorKind::InvalidArgument);
         })
         .await;
     assert_eq!(requests, 0);
@@ -457,7 +457,7 @@ async fn several_permits_are_tried_or_waited_for_all_at_once() {
         assert_eq!(all.leases().len(), 3);
         for wrong in [0, 4] {
             let refused = semaphore.try_acquire_many(wrong).await.unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::InvalidPermits);
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
         }
     }
 }

@@ -192,7 +192,7 @@ async fn another_number_of_permits_is_refused_whenever_it_is_there() {
                 false => semaphore.acquire().await,
             };
             let kind = acquired.map(drop).map_err(|error| error.kind());
-            let expected = if is_refused { Err(ErrorKind::InvalidPermits) } else { Ok(()) };
+            let expected = if is_refused { Err(ErrorKind::OtherPermits) } else { Ok(()) };
             assert_eq!(kind, expected, "{data:?}");
             is_idle(&world).await;
         }
@@ -204,13 +204,13 @@ async fn another_number_of_permits_is_refused_whenever_it_is_there() {
     client.set_data(PATH, b"1", None).await.unwrap();
     all.release().await.unwrap();
     let refused = timeout(TIMEOUT, waiting).await.unwrap().unwrap().unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::InvalidPermits);
+    assert_eq!(refused.kind(), ErrorKind::OtherPermits);
     let said = "/limits/one: a semaphore of 3 permits, whose folder says that it has 1";
     assert_eq!(refused.to_string(), said);
     is_idle(&world).await;
     client.delete(PATH, None).await.unwrap();
     of(&client, 1).acquire().await.unwrap().release().await.unwrap();
-    assert_eq!(semaphore.acquire().await.unwrap_err().kind(), ErrorKind::InvalidPermits);
+    assert_eq!(semaphore.acquire().await.unwrap_err().kind(), ErrorKind::OtherPermits);
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,11 +220,11 @@ async fn what_kazoos_layout_cannot_have_is_refused_without_a_request() {
     let (requests, ()) = world
         .requests(async {
             let root = Semaphore::with_options(&client, "/", 1, options()).unwrap_err();
-            assert_eq!(root.kind(), ErrorKind::InvalidLayout, "{root}");
+            assert_eq!(root.kind(), ErrorKind::InvalidArgument, "{root}");
             let none = Semaphore::with_options(&client, PATH, 0, options()).unwrap_err();
-            assert_eq!(none.kind(), ErrorKind::InvalidPermits);
+            assert_eq!(none.kind(), ErrorKind::InvalidArgument);
             let many = of(&client, 2).acquire_many(3).await.unwrap_err();
-            assert_eq!(many.kind(), ErrorKind::InvalidPermits);
+            assert_eq!(many.kind(), ErrorKind::InvalidArgument);
         })
         .await;
     assert_eq!(requests, 0);

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use zk_embedded::{ErrorCode, Fault, OpCode};
 use zk_recipes::{
-    ErrorKind, LockState, Loss, Options, Owner, ReentrantLock, ReentrantRwLock, Release, Timeout,
+    ErrorKind, LockState, Loss, OfTwoLevelLock, Options, Owner, ReentrantLock, ReentrantRwLock,
+    Release, Timeout,
 };
 use zk_tests::explore::{Actor, Script, actor, explore, poll_once, settle};
 use zk_tests::locks::{LOCK, TIMEOUT, World, nobody};
 use zk_tests::peer::Clock;
 
-async fn stock(world: &World, options: Options) -> ReentrantLock {
+async fn stock(world: &World, options: Options<OfTwoLevelLock>) -> ReentrantLock {
     ReentrantLock::with_options(&world.client().await, LOCK, options).unwrap()
 }
 

@@ -7,14 +7,15 @@ use std::{env, process};
 
 use anyhow::{Context, Result, bail, ensure};
 use zk_client::DeadlineRule;
-use zk_recipes::{Layout, Options};
+use zk_recipes::Layout;
 
 #[derive(Clone)]
 pub struct Arguments {
     pub servers: String,
     pub path: String,
     pub kind: Kind,
-    pub options: Options,
+    pub layout: Layout,
+    pub linger: Duration,
     pub tasks: usize,
     pub timeout: Duration,
     pub deadline_rule: DeadlineRule,
@@ -73,12 +74,12 @@ impl Arguments {
                 Some("reentrant-rw") => Kind::ReentrantRw,
                 Some(kind) => bail!("there is no kind {kind:?}"),
             },
-            options: match take("layout").as_deref() {
-                None | Some("curator") => Options::new(),
-                Some("kazoo") => Options::new().layout(Layout::KAZOO),
+            layout: match take("layout").as_deref() {
+                None | Some("curator") => Layout::CURATOR,
+                Some("kazoo") => Layout::KAZOO,
                 Some(layout) => bail!("there is no layout {layout:?}"),
-            }
-            .linger(Duration::from_millis(number(take("linger"))?.unwrap_or(0))),
+            },
+            linger: Duration::from_millis(number(take("linger"))?.unwrap_or(0)),
             tasks: number(take("tasks"))?.unwrap_or(1),
             timeout: Duration::from_millis(number(take("timeout"))?.unwrap_or(10_000)),
             deadline_rule: match take("deadline").as_deref() {

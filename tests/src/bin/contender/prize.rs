@@ -5,7 +5,7 @@ use std::ops::Deref;
 use anyhow::Result;
 use zk_client::Client;
 use zk_recipes::{
-    Error, ErrorKind, Guard, Hold, Lock, Owner, ReadGuard, ReentrantGuard, ReentrantLock,
+    Error, ErrorKind, Guard, Hold, Lock, Options, Owner, ReadGuard, ReentrantGuard, ReentrantLock,
     ReentrantRwLock, RwLock, WriteGuard,
 };
 
@@ -31,13 +31,17 @@ pub enum Won {
 
 impl Prize {
     pub fn new(client: &Client, arguments: &Arguments) -> Result<Self> {
-        let (path, options) = (&arguments.path, arguments.options.clone());
+        let (path, layout) = (&arguments.path, || arguments.layout.clone());
+        let one_level = || Options::new().layout(layout());
+        let two_level = || Options::new().layout(layout()).linger(arguments.linger);
         Ok(match arguments.kind {
-            Kind::Lock => Self::Lock(Lock::with_options(client, path, options)?),
-            Kind::Rw => Self::Rw(RwLock::with_options(client, path, options)?),
-            Kind::Reentrant => Self::Reentrant(ReentrantLock::with_options(client, path, options)?),
+            Kind::Lock => Self::Lock(Lock::with_options(client, path, one_level())?),
+            Kind::Rw => Self::Rw(RwLock::with_options(client, path, one_level())?),
+            Kind::Reentrant => {
+                Self::Reentrant(ReentrantLock::with_options(client, path, two_level())?)
+            }
             Kind::ReentrantRw => {
-                Self::ReentrantRw(ReentrantRwLock::with_options(client, path, options)?)
+                Self::ReentrantRw(ReentrantRwLock::with_options(client, path, two_level())?)
             }
         })
     }

@@ -84,5 +84,5 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
 }
 
 fn lock(of: &Contender, paths: [&str; 2]) -> Result<MultiLock, Error> {
-    Ok(MultiLock::with_options(&of.client, paths, &of.options())?)
+    Ok(MultiLock::with_options(&of.client, paths, of.options())?)
 }

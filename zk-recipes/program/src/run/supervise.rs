@@ -40,11 +40,11 @@ impl<K> Held for Guard<K> {
 
 impl Held for Permit {
     fn remaining(&self) -> Duration {
-        self.remaining()
+        self.deref().remaining()
     }
 
     async fn lost(&self) {
-        self.lost().await;
+        self.deref().lost().await;
     }
 }
 

@@ -18,9 +18,9 @@ use zk_client::{
 
 use crate::error::Error;
 use crate::node::{Folder, parse_member};
-use crate::queue::attempts::{MAX_LOSSES, is_transient};
-use crate::queue::quorum::{Quorum, by_quorum, has_quorum};
-use crate::queue::wakeups::RecheckTimer;
+use crate::steady::quorum::{Quorum, by_quorum, has_quorum};
+use crate::steady::retries::{Retries, with_retries};
+use crate::steady::watch::RecheckTimer;
 
 /// For how long an observer waits for further changes after the first one. When a server ends many
 /// sessions at once, their members leave one after another.
@@ -138,7 +138,7 @@ impl Members {
     ///
     /// Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<View, Error> {
-        let mut losses = 0;
+        let mut retries = Retries::default();
         loop {
             if !self.is_due {
                 self.changed().await;
@@ -153,7 +153,7 @@ impl Members {
             self.states = quorum.into_states();
             match self.look().await {
                 Ok(view) => {
-                    losses = 0;
+                    retries.reset();
                     let changed = self.last.as_ref().filter(|last| last.members != view.members);
                     if changed.is_some_and(|last| last.epoch >= view.epoch) {
                         // The data is newer than the list. The next list has an epoch of its own.
@@ -168,8 +168,7 @@ impl Members {
                 }
                 // Where members come and go all the time, they are not listed all the time.
                 Err(error) if error.is_no_node() => sleep(COALESCE).await,
-                Err(error) if is_transient(&error) && losses < MAX_LOSSES => losses += 1,
-                Err(error) => return Err(error.into()),
+                Err(error) => retries.count(error)?,
             }
         }
     }
@@ -257,12 +256,11 @@ impl Members {
 
 /// The members now.
 pub(super) async fn read(client: &Client, folder: &Folder) -> Result<View, Error> {
-    let (mut losses, mut changes) = (0, 0);
+    let mut changes = 0;
     loop {
-        match by_quorum(client, || look(client, folder)).await {
+        match with_retries(|| by_quorum(client, || look(client, folder))).await {
             Ok(view) => return Ok(view),
             Err(error) if error.is_no_node() && changes < MAX_CHANGES => changes += 1,
-            Err(error) if is_transient(&error) && losses < MAX_LOSSES => losses += 1,
             Err(error) => return Err(error.into()),
         }
     }

@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use zk_client::{Client, Error as ClientError, Op, Outcome};
 
-use crate::error::{Error, Fault};
+use crate::error::Error;
 use crate::hold::{Hold, Release};
 use crate::node::{Folder, NodeNaming, Role, parse_member};
-use crate::options::Options;
-use crate::queue::attempts::{MAX_LOSSES, is_transient};
+use crate::options::{OfMember, Options, Settings};
 use crate::queue::{Join, Patience, Place, Queue};
+use crate::steady::retries::Retries;
 
 pub use members::{Member, Members, View};
 
@@ -72,7 +72,7 @@ pub use members::{Member, Members, View};
 pub struct Group {
     client: Client,
     folder: Folder,
-    options: Options,
+    settings: Settings,
 }
 
 impl Group {
@@ -95,11 +95,14 @@ impl Group {
     /// # Errors
     ///
     /// The path is not valid in ZooKeeper.
-    pub fn with_options(client: &Client, path: &str, options: Options) -> Result<Self, Error> {
+    pub fn with_options(
+        client: &Client,
+        path: &str,
+        options: Options<OfMember>,
+    ) -> Result<Self, Error> {
         zk_client::check_path(path)?;
-        // The numbers of one id cannot begin again while others have members.
-        let options = options.rotate(false).strict_foreign(false);
-        Ok(Self { client: client.clone(), folder: Folder::new(path), options })
+        let (client, folder) = (client.clone(), Folder::new(path));
+        Ok(Self { client, folder, settings: options.settings })
     }
 
     /// The path of the folder.
@@ -120,7 +123,7 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// [`InvalidMemberId`](crate::ErrorKind::InvalidMemberId), and those of
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument), and those of
     /// [`Lock::acquire`](crate::Lock::acquire).
     ///
     /// # Cancel safety
@@ -169,7 +172,7 @@ impl Group {
     /// Dropping the future leaves no node of ours behind. The earlier member may have lost the id.
     pub async fn take_over(&self, id: &str, data: impl Into<Vec<u8>>) -> Result<Membership, Error> {
         let queue = self.queue(id, data.into())?;
-        let mut losses = 0;
+        let mut retries = Retries::default();
         loop {
             let taken = match self.nodes_of(id).await {
                 Ok(old) if old.is_empty() => {
@@ -177,17 +180,16 @@ impl Group {
                 }
                 Ok(old) => match replace(&queue, &old).await {
                     Ok(hold) => hold,
-                    Err(error) if lost_and_not_applied(&error) && losses < MAX_LOSSES => {
-                        losses += 1;
+                    Err(error) if lost_and_not_applied(&error) => {
+                        retries.count(error)?;
                         None
                     }
                     Err(error) => return Err(error),
                 },
-                Err(error) if is_transient(&error) && losses < MAX_LOSSES => {
-                    losses += 1;
+                Err(error) => {
+                    retries.count(error)?;
                     None
                 }
-                Err(error) => return Err(error.into()),
             };
             if let Some(hold) = taken {
                 return Ok(Membership { hold, id: id.to_owned() });
@@ -232,8 +234,8 @@ impl Group {
 
     /// The queue of all nodes with this id.
     fn queue(&self, id: &str, data: Vec<u8>) -> Result<Arc<Queue>, Error> {
-        let naming = NodeNaming::member(id).ok_or_else(|| Fault::MemberId(id.to_owned()))?;
-        let options = self.options.clone().data(data);
+        let naming = NodeNaming::member(id)?;
+        let options = Settings { data, ..self.settings.clone() };
         Ok(Arc::new(Queue::new(&self.client, self.path(), naming, options)?))
     }
 

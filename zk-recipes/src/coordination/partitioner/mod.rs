@@ -20,14 +20,14 @@ use tracing::debug;
 use zk_client::Client;
 
 use crate::coordination::group::{Group, Membership, View};
-use crate::error::{Error, Fault};
+use crate::error::Error;
 #[cfg(doc)]
 use crate::hold::Hold;
 use crate::hold::Release;
 use crate::locks::{Guard, Lock};
 use crate::node::Folder;
 use crate::options::Options;
-use crate::queue::wakeups::{all_of, first_of};
+use crate::steady::wakeups::{all_of, first_of};
 use crate::trace::COORDINATION;
 
 use assign::shards_of;
@@ -132,7 +132,7 @@ impl Partitioner {
     /// # Errors
     ///
     /// The path is not valid in ZooKeeper, or no node can have a shard's name
-    /// ([`InvalidShard`](crate::ErrorKind::InvalidShard)).
+    /// ([`InvalidArgument`](crate::ErrorKind::InvalidArgument)).
     pub fn new<S: Into<String>>(
         client: &Client,
         path: &str,
@@ -161,20 +161,18 @@ impl Partitioner {
         let locks = Folder::new(&folder.child("shards"));
         let lock = |shard: S| {
             let shard = shard.into();
-            let Some(path) = locks.valid_child(&shard) else {
-                return Err(Error::from(Fault::Shard(shard)));
-            };
-            Ok((shard.into(), Lock::with_options(client, &path, options.clone())?))
+            let path = locks.valid_child("the shard", &shard)?;
+            let lock = Lock::with_options(client, &path, options.clone())?;
+            Ok::<_, Error>((shard.into(), lock))
         };
         let shards = shards.into_iter().map(lock).collect::<Result<_, _>>()?;
-        let mut of_group = options.clone();
-        of_group.max_hold = None;
-        let group = Group::with_options(client, &folder.child("members"), of_group)?;
+        let members = folder.child("members");
+        let group = Group::with_options(client, &members, options.of_members())?;
         Ok(Self {
             group,
             shards: Arc::new(shards),
             path: path.to_owned(),
-            data: options.data,
+            data: options.settings.data,
             grace: GRACE,
             delay: Duration::ZERO,
         })
@@ -231,7 +229,7 @@ impl Partitioner {
     ///
     /// # Errors
     ///
-    /// [`InvalidMemberId`](crate::ErrorKind::InvalidMemberId), what a server refuses to
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument), what a server refuses to
     /// [join](Group::join) a group, to [observe](crate::Members::next) it or to
     /// [acquire](Lock::acquire) or [release](crate::Guard::release) a lock, and the end of the
     /// session. All work has been dropped then, and all shards are released, except those whose

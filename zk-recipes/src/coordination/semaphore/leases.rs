@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 use std::future::{Future, poll_fn};
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -14,9 +15,10 @@ use zk_client::{Children, Error as ClientError, EventType, Node, Op, Reply};
 
 use crate::error::{Error, Fault};
 use crate::node::Role;
-use crate::queue::attempts::{MAX_LOSSES, Made, Retry, all_created};
-use crate::queue::wakeups::{QuietWatch, RecheckTimer};
+use crate::queue::join::Attempt;
 use crate::queue::{Place, Queue};
+use crate::steady::retries::Retries;
+use crate::steady::watch::{QuietWatch, RecheckTimer};
 use crate::trace::COORDINATION;
 
 /// The index of the operation that checks our turn, ahead of the creates of leases.
@@ -44,42 +46,34 @@ impl Leases {
         turn: Option<&Place>,
     ) -> Result<(Vec<Place>, Listed), Error> {
         let (queue, client) = (&self.queue, self.queue.client());
-        let options = queue.options();
-        let mut retry = Retry::default();
-        loop {
+        let ask = || {
+            let options = queue.options();
             let stems = (0..permits).map(|_| queue.stem(Role::Exclusive)).collect::<Vec<_>>();
             let node = options.node();
             let check = turn.map(|turn| Op::check(turn.node.path(), None));
             let creates = stems.iter().map(|stem| Op::create_owned(stem, &options.data, &node));
-            let ops = (Vec::from_iter(check), creates.collect::<Vec<_>>());
-            let (folders, created, list) = client.batch(|| {
-                let folders = queue.make_folders(retry.folders.as_ref());
-                let created = client.multi_owned(&ops);
-                (folders, created, self.listed(client.get_children(queue.folder())))
-            });
-            let made = Made::of(folders).await;
-            match (all_created(created).await, turn) {
-                (Ok(nodes), _) => {
-                    let places = nodes.into_iter().map(|node| Place::new(queue, node));
-                    return Ok((places.collect::<Result<_, _>>()?, list.await));
-                }
-                (Err(error), Some(turn)) if error.failed_op() == Some(TURN) => {
-                    return Err(turn.vanished_or(error));
-                }
-                (Err(error), _) => retry.after(queue.folder(), options, error, made)?,
-            }
-        }
+            let created = client.multi_owned((Vec::from_iter(check), creates.collect::<Vec<_>>()));
+            (created, self.listed(client.get_children(queue.folder())))
+        };
+        let turn_has_failed = |error: &ClientError| {
+            let turn = turn.filter(|_| error.failed_op() == Some(TURN))?;
+            Some(Err(turn.vanished_or(error.clone())))
+        };
+        let joining = Attempt::send(client, ask).finish(from_ref(queue), ask, turn_has_failed);
+        let (nodes, list) = joining.await?;
+        let places = nodes.into_iter().map(|node| Place::new(queue, node));
+        Ok((places.collect::<Result<_, _>>()?, list.await))
     }
 
     /// Lists the folder, although a connection may break.
     pub(super) async fn list(&self) -> Listed {
         let client = self.queue.client();
-        let mut losses = 0;
+        let mut retries = Retries::default();
         loop {
             let list = client.batch(|| self.listed(client.get_children(self.queue.folder())));
             match list.await {
-                Err(error) if error.is_transient() && losses < MAX_LOSSES => losses += 1,
-                listed => return listed,
+                Ok(list) => return Ok(list),
+                Err(error) => retries.count(error)?,
             }
         }
     }
@@ -137,11 +131,11 @@ impl Leases {
     ) -> Result<(), Error> {
         let client = self.queue.client();
         let mut listed = listed.map(|list| (list, QuietWatch::default()));
-        let mut losses = 0;
+        let mut retries = Retries::default();
         loop {
             match listed {
                 Ok((list, mut watch)) => {
-                    losses = 0;
+                    retries.reset();
                     if self.has_room(leases, more, &list)? {
                         return Ok(());
                     }
@@ -152,10 +146,9 @@ impl Leases {
                         changed(turn, &mut watch).await?;
                     }
                 }
-                Err(error) if error.is_transient() && losses < MAX_LOSSES => losses += 1,
                 // Nobody holds a permit.
                 Err(error) if is_no_node(&error) && leases.is_empty() => return Ok(()),
-                Err(error) => return Err(vanished_or(leases, error)),
+                Err(error) => retries.count(error).map_err(|error| vanished_or(leases, error))?,
             }
             let (own, list) = client.batch(|| {
                 let own =

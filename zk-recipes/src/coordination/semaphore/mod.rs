@@ -75,7 +75,7 @@ pub use permit::Permit;
 ///   are missing are created as persistent nodes, since kazoo takes them for granted after its
 ///   first look.
 /// * The folder is created with the number of permits in its data. If there is another number, an
-///   acquire fails ([`InvalidPermits`](crate::ErrorKind::InvalidPermits)). kazoo compares it at
+///   acquire fails ([`OtherPermits`](crate::ErrorKind::OtherPermits)). kazoo compares it at
 ///   the first acquire of a process. It creates the folder first and writes its number then, so two
 ///   processes that begin at the same moment with different numbers may both go on until ours
 ///   acquires next. To change the number, delete the folder while nobody holds a permit.
@@ -104,7 +104,7 @@ impl Semaphore {
     /// # Errors
     ///
     /// The path is not valid in ZooKeeper, or there is no permit
-    /// ([`InvalidPermits`](crate::ErrorKind::InvalidPermits)).
+    /// ([`InvalidArgument`](crate::ErrorKind::InvalidArgument)).
     pub fn new(client: &Client, path: &str, permits: u32) -> Result<Self, Error> {
         Self::with_options(client, path, permits, Options::new())
     }
@@ -120,8 +120,8 @@ impl Semaphore {
     /// # Errors
     ///
     /// As [`new`](Self::new). In kazoo's layout the path must not be the root
-    /// ([`InvalidLayout`](crate::ErrorKind::InvalidLayout)): the folder of the queue would count as
-    /// a permit.
+    /// ([`InvalidArgument`](crate::ErrorKind::InvalidArgument)): the folder of the queue would
+    /// count as a permit.
     pub fn with_options(
         client: &Client,
         path: &str,
@@ -129,9 +129,13 @@ impl Semaphore {
         options: Options,
     ) -> Result<Self, Error> {
         zk_client::check_path(path)?;
+        let options = options.settings;
         let (naming, has_count) = (options.layout.mutex(), options.layout == Layout::KAZOO);
         let folders = match has_count {
-            true if path == "/" => return Err(Fault::NoRoom.into()),
+            true if path == "/" => {
+                let why = "/: kazoo's semaphore has a folder beside its own, and the root has none";
+                return Err(Fault::Argument(why.to_owned()).into());
+            }
             true => [format!("{path}-__lock__"), path.to_owned()],
             false => ["locks", "leases"].map(|name| Folder::new(path).child(name)),
         };
@@ -179,8 +183,8 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), and [`InvalidPermits`](crate::ErrorKind::InvalidPermits) for
-    /// no permit or more than there are.
+    /// As [`acquire`](Self::acquire), and [`InvalidArgument`](crate::ErrorKind::InvalidArgument)
+    /// for no permit or more than there are.
     ///
     /// # Cancel safety
     ///
@@ -297,6 +301,11 @@ impl Semaphore {
         if (1..=permits).contains(&asked) {
             return Ok(());
         }
-        Err(Fault::Permits { path: self.path.clone(), asked, permits }.into())
+        let why = match (asked, permits) {
+            (_, 0) => "a semaphore has at least one permit, and 0 were named".to_owned(),
+            (0, _) => "0 permits asked for; an acquire takes at least one".to_owned(),
+            _ => format!("{asked} permits of a semaphore that has {permits}"),
+        };
+        Err(Fault::Argument(format!("{}: {why}", self.path)).into())
     }
 }

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use zk_client::{Deletion, Operations, Reply};
+use zk_client::{Deletion, Reply};
 
-use crate::error::{Error, Loss};
-use crate::hold::{Hold, LockState, Release};
+use crate::error::Error;
+use crate::hold::{Hold, Release};
 use crate::locks::MultiGuard;
 use crate::queue::Place;
 
@@ -19,7 +19,7 @@ use crate::queue::Place;
 ///
 /// There is no fencing token, because several holders work at a time. A resource that refuses all
 /// tokens but the newest would refuse them. What needs protection from a holder that has lost its
-/// permit is written by [`fenced`](Self::fenced).
+/// permit is written by [`fenced`](MultiGuard::fenced).
 #[must_use = "dropping it gives the permits back: bind it to a name (`_` is none)"]
 pub struct Permit {
     leases: MultiGuard,
@@ -39,60 +39,6 @@ impl Permit {
     /// Each of the permits.
     pub fn leases(&self) -> &[Hold] {
         self.leases.locks()
-    }
-
-    /// The current state of the permits, which is that of the worst of them: see [`Hold::state`].
-    pub fn state(&self) -> LockState {
-        self.leases.state()
-    }
-
-    /// For how long from now the permits are surely still ours: see [`Hold::remaining`].
-    pub fn remaining(&self) -> Duration {
-        self.leases.remaining()
-    }
-
-    /// Waits until one of the permits is lost, and returns how.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future loses nothing. Any number of tasks may wait.
-    pub async fn lost(&self) -> Loss {
-        self.leases.lost().await
-    }
-
-    /// Runs `work` until it is done or one of the permits is lost: see [`Hold::run`].
-    ///
-    /// # Errors
-    ///
-    /// [`Lost`](crate::ErrorKind::Lost): a permit was lost before `work` was done.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops `work`, and nothing else.
-    pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Error> {
-        self.leases.run(work).await
-    }
-
-    /// Asks the ensemble whether the permits are ours: see [`Hold::verify`].
-    ///
-    /// # Errors
-    ///
-    /// [`Lost`](crate::ErrorKind::Lost) if one of them is not. Other errors leave that open.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future changes nothing.
-    pub async fn verify(&self) -> Result<(), Error> {
-        self.fenced(()).await
-    }
-
-    /// Carries out `ops` in one transaction, only if all permits are still ours at that moment.
-    ///
-    /// # Errors and cancel safety
-    ///
-    /// As [`MultiGuard::fenced`].
-    pub async fn fenced<O: Operations>(&self, ops: O) -> Result<O::Results, Error> {
-        self.leases.fenced(ops).await
     }
 
     /// Gives the permits back and waits until the server has confirmed it.
@@ -121,6 +67,14 @@ impl Permit {
                 None => Ok(released),
             }
         }
+    }
+}
+
+impl Deref for Permit {
+    type Target = MultiGuard;
+
+    fn deref(&self) -> &MultiGuard {
+        &self.leases
     }
 }
 

@@ -12,7 +12,6 @@ mod tree;
 use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use tokio::sync::watch;
@@ -25,8 +24,8 @@ use self::status::{Outdated, outdate, tell_current};
 use self::tree::Tree;
 use crate::coordination::cached::{follow_each, on_each_connection};
 use crate::error::{Error, Fault};
-use crate::queue::attempts::{MAX_LOSSES, is_transient};
-use crate::queue::wakeups::first_of;
+use crate::steady::retries::{Attempt, Attempts};
+use crate::steady::wakeups::first_of;
 
 pub use self::shared::TreeLimits;
 pub use self::status::TreeStatus;
@@ -268,29 +267,28 @@ struct Follower {
 impl Follower {
     /// Follows the tree for one session. Returns only when that is over, or the tree too large.
     async fn follow(&self, client: Client) -> Result<Infallible, Error> {
-        let losses = AtomicU32::new(0);
-        on_each_connection(&client, || self.read_on(&client, &losses)).await
+        let attempts = Attempts::default();
+        on_each_connection(&client, || self.read_on(&client, &attempts)).await
     }
 
     /// Follows the tree over one connection.
     ///
     /// A read that breaks each connection would take all other requests of the session with it. So
-    /// after several `losses` in a row, the tree is read once in a session timeout.
-    async fn read_on(&self, client: &Client, losses: &AtomicU32) -> Result<Infallible, Error> {
+    /// after several failures in a row, the tree is read once in a session timeout.
+    async fn read_on(&self, client: &Client, attempts: &Attempts) -> Result<Infallible, Error> {
         let _outdated = Outdated(&self.tell);
         loop {
-            // Counted ahead, because the end of the connection ends this, too.
-            let lost = losses.fetch_add(1, Ordering::Relaxed);
-            if lost > MAX_LOSSES {
+            let attempt = attempts.begin();
+            if attempt.is_late() {
                 sleep(client.session_timeout()).await;
             }
-            let Err(stop) = Box::pin(self.keep_current(client, losses)).await;
+            let Err(stop) = Box::pin(self.keep_current(client, attempt)).await;
             // The watch is gone.
             self.tell.send_if_modified(outdate);
             match stop {
-                Stop::Missed => losses.store(0, Ordering::Relaxed),
+                Stop::Missed => attempt.has_succeeded(),
                 Stop::Client(error) if error.is_session_over() => return Err(error.into()),
-                Stop::Client(error) if is_transient(&error) && lost < MAX_LOSSES => {}
+                Stop::Client(error) if attempt.may_retry(&error) => {}
                 Stop::Client(error) => {
                     self.failed(error.into());
                     sleep(client.session_timeout()).await;
@@ -306,7 +304,11 @@ impl Follower {
     }
 
     /// Reads the tree, and each node of it again that has changed.
-    async fn keep_current(&self, client: &Client, losses: &AtomicU32) -> Result<Infallible, Stop> {
+    async fn keep_current(
+        &self,
+        client: &Client,
+        attempt: Attempt<'_>,
+    ) -> Result<Infallible, Stop> {
         // Nothing older is read than what the tree has.
         let newest = self.shared.tree().newest;
         client.wait_for_zxid(newest).await?;
@@ -315,7 +317,7 @@ impl Follower {
         let mut reader = Reader::new(client, &self.shared, events, since);
         let mut reached = reader.read_all().await?;
         loop {
-            losses.store(0, Ordering::Relaxed);
+            attempt.has_succeeded();
             if !reader.has_changes() {
                 // Before that, nodes that have gone may still be counted beside those that have
                 // come.

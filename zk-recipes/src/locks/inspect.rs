@@ -10,7 +10,7 @@ use zk_client::{Error as ClientError, Node, SessionId, Zxid};
 use crate::error::Error;
 use crate::node::{Contender, Role};
 use crate::queue::Queue;
-use crate::queue::quorum::by_quorum;
+use crate::steady::quorum::by_quorum;
 
 /// A contender that holds a lock or waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]

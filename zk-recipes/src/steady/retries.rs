@@ -1,0 +1,92 @@
+//! Which failures are followed by another try, and how many of them in a row.
+//!
+//! A request that breaks each connection on which it is sent takes all other requests of the
+//! session with it. So even a failure that may pass is followed by another try only a few times.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use zk_client::{Error as ClientError, Transient};
+
+/// How many failures in a row are each followed by another try.
+const MAX_RETRIES: u32 = 5;
+
+/// Counts the failures of one piece of work since it last made progress.
+#[derive(Debug, Default)]
+pub(crate) struct Retries(u32);
+
+impl Retries {
+    /// Counts a failure that may pass. Returns the error if it cannot pass, or if too many came in
+    /// a row.
+    pub(crate) fn count<E: std::error::Error + 'static>(&mut self, error: E) -> Result<(), E> {
+        match Transient::of(&error) {
+            Some(_) => self.count_any(error),
+            None => Err(error),
+        }
+    }
+
+    /// Counts a failure of which the caller knows that it may pass. Returns the error if too many
+    /// came in a row.
+    pub(crate) fn count_any<E>(&mut self, error: E) -> Result<(), E> {
+        if self.0 == MAX_RETRIES {
+            return Err(error);
+        }
+        self.0 += 1;
+        Ok(())
+    }
+
+    /// The work has made progress.
+    pub(crate) fn reset(&mut self) {
+        self.0 = 0;
+    }
+}
+
+/// Sends a request until it is answered, cannot pass, or has failed too often.
+pub(crate) async fn with_retries<T, R: Future<Output = Result<T, ClientError>>>(
+    mut request: impl FnMut() -> R,
+) -> Result<T, ClientError> {
+    let mut retries = Retries::default();
+    loop {
+        match request().await {
+            Ok(done) => return Ok(done),
+            Err(error) => retries.count(error)?,
+        }
+    }
+}
+
+/// Counts the failures of work that never gives up, over all connections of a session: after too
+/// many in a row it pauses.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts(AtomicU32);
+
+impl Attempts {
+    /// Begins an attempt. It counts as failed until it succeeds, because the end of the
+    /// connection ends the attempt, too.
+    pub(crate) fn begin(&self) -> Attempt<'_> {
+        Attempt { attempts: self, failed: self.0.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+/// One attempt of many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt<'a> {
+    attempts: &'a Attempts,
+    failed: u32,
+}
+
+impl Attempt<'_> {
+    /// True if a pause is due ahead of this attempt.
+    pub(crate) fn is_late(self) -> bool {
+        self.failed > MAX_RETRIES
+    }
+
+    /// True if the next attempt may follow this error at once.
+    pub(crate) fn may_retry(self, error: &ClientError) -> bool {
+        error.is_transient() && self.failed < MAX_RETRIES
+    }
+
+    /// The work has made progress.
+    pub(crate) fn has_succeeded(self) {
+        self.attempts.0.store(0, Ordering::Relaxed);
+    }
+}

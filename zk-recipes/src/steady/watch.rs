@@ -1,0 +1,126 @@
+//! Watches that may be silent: for how long they are believed, and what dropping one costs.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Context, Poll};
+
+use tokio::runtime::Handle;
+use tokio::task::{JoinHandle, unconstrained};
+use tokio::time::sleep;
+use zk_client::{Client, Error as ClientError, WatchedEvent, Watcher};
+
+/// Fires when nothing has happened for one session timeout. Taking a permission away silences a
+/// watch, so a waiter lists the queue again then.
+///
+/// The time passes on the runtime of the session, so it does whatever becomes of the runtime that
+/// polls this. If the session has no runtime, or that one has ended, the time passes on the runtime
+/// that polls this; outside of any runtime only events wake a waiter then.
+#[derive(Debug, Default)]
+pub(crate) struct RecheckTimer(Option<JoinHandle<()>>);
+
+impl RecheckTimer {
+    /// Sets the timer, unless it is set. Ready when its time has passed, once.
+    pub(crate) fn poll(&mut self, client: &Client, cx: &mut Context<'_>) -> Poll<()> {
+        let time = client.session_timeout();
+        for runtime in [client.runtime(), Handle::try_current().ok()].into_iter().flatten() {
+            let timer =
+                self.0.get_or_insert_with(|| runtime.spawn(async move { sleep(time).await }));
+            let Poll::Ready(fired) = pin!(unconstrained(timer)).poll(cx) else {
+                return Poll::Pending;
+            };
+            self.0 = None;
+            if fired.is_ok() {
+                return Poll::Ready(());
+            }
+            // The runtime on which the timer was set has ended.
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for RecheckTimer {
+    fn drop(&mut self) {
+        if let Some(timer) = &self.0 {
+            timer.abort();
+        }
+    }
+}
+
+/// A watch that is waited for, and believed for one session timeout. Without a watch, just that
+/// time.
+#[derive(Debug, Default)]
+pub(crate) struct Awaited {
+    watcher: Option<Watcher>,
+    recheck: RecheckTimer,
+}
+
+impl From<Watcher> for Awaited {
+    fn from(watcher: Watcher) -> Self {
+        Self { watcher: Some(watcher), recheck: RecheckTimer::default() }
+    }
+}
+
+impl Awaited {
+    /// Waits for the event. `None` if nothing has come for one session timeout, or if the time is
+    /// all that is waited for. Then the caller looks again, and sets the watch anew.
+    ///
+    /// Dropping the future loses nothing.
+    pub(crate) async fn changed(
+        &mut self,
+        client: &Client,
+    ) -> Result<Option<WatchedEvent>, ClientError> {
+        poll_fn(|cx| {
+            if let Some(watcher) = &mut self.watcher
+                && let Poll::Ready(event) = watcher.poll_changed(cx)
+            {
+                self.watcher = None;
+                return Poll::Ready(event.map(Some));
+            }
+            self.recheck.poll(client, cx).map(|()| {
+                if let Some(watcher) = self.watcher.take() {
+                    watcher.abandon();
+                }
+                Ok(None)
+            })
+        })
+        .await
+    }
+}
+
+/// A watch, if it is set. Dropping it sends no request, as a watcher's would: our own node, which
+/// fires it, is deleted then, or watched again.
+#[derive(Debug, Default)]
+pub(crate) struct QuietWatch(Option<Watcher>);
+
+impl QuietWatch {
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Waits for the next event. A watch that is not set never fires, and one that fired is not set
+    /// any more.
+    pub(crate) fn poll_changed(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<WatchedEvent, ClientError>> {
+        let polled = self.0.as_mut().map_or(Poll::Pending, |watcher| watcher.poll_changed(cx));
+        if polled.is_ready() {
+            self.0 = None;
+        }
+        polled
+    }
+}
+
+impl From<Watcher> for QuietWatch {
+    fn from(watcher: Watcher) -> Self {
+        Self(Some(watcher))
+    }
+}
+
+impl Drop for QuietWatch {
+    fn drop(&mut self) {
+        if let Some(watcher) = self.0.take() {
+            watcher.abandon();
+        }
+    }
+}
