@@ -224,7 +224,7 @@ pub use coordination::semaphore::{Permit, Semaphore};
 pub use coordination::tree_cache::{TreeCache, TreeLimits, TreeNode, TreeStatus, TreeView};
 pub use error::{Error, ErrorKind, Loss, Timeout};
 pub use hold::transactions::{Fenced, NotReleased};
-pub use hold::{FencingToken, Hold, InvalidToken, LockState, Release};
+pub use hold::{FencingToken, Hold, InvalidToken, LockState, Release, Releasing};
 pub use locks::{
     Exclusive, Guard, Lock, LockTicket, MultiGuard, MultiLock, ReadGuard, Reads, RwLock,
     WriteGuard, Writes,

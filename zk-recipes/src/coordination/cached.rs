@@ -18,7 +18,7 @@ use crate::queue::quorum::{Quorum, has_quorum};
 use crate::queue::wakeups::{RecheckTimer, first_of};
 
 /// Whether a [`Cached`] value may be outdated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Freshness {
     /// Nothing has been read yet.

@@ -18,7 +18,7 @@ use zk_client::Client;
 
 use crate::error::{Error, Fault};
 use crate::hold::ownership::Ownership;
-use crate::hold::{FencingToken, Hold, Release};
+use crate::hold::{FencingToken, Hold, Releasing};
 use crate::node::{NodeNaming, Role};
 use crate::options::Options;
 use crate::queue::inspect::LockFolder;
@@ -34,9 +34,6 @@ const LOCAL_HANDOFF_TIME: Duration = Duration::from_millis(500);
 /// An attempt to get the node, which each waiter drives on when it is polled. `None` if it would
 /// have had to wait, and was not to.
 type Acquiring = Pin<Box<dyn Future<Output = Result<Option<Hold>, Error>> + Send>>;
-
-/// The release of the node.
-pub(crate) type Released = Pin<Box<dyn Future<Output = Result<Release, Error>> + Send>>;
 
 /// The local level of one lock, shared by its clones.
 #[derive(Clone)]
@@ -144,7 +141,7 @@ impl TwoLevel {
     }
 
     /// Takes `owner` out of one level. Returns the release of the node if it is released.
-    pub(crate) fn leave(&self, owner: OwnerId) -> Option<Released> {
+    pub(crate) fn leave(&self, owner: OwnerId) -> Option<Releasing> {
         let mut local = self.local();
         let situation = local.situation(self.queue());
         let step = local.cohort.leave(owner, situation);
@@ -156,7 +153,7 @@ impl TwoLevel {
     }
 
     /// Carries out a step of the cohort, and wakes the waiters that it has called.
-    fn carry_out(&self, mut local: MutexGuard<'_, Local>, step: Step) -> Option<Released> {
+    fn carry_out(&self, mut local: MutexGuard<'_, Local>, step: Step) -> Option<Releasing> {
         let queue = self.queue();
         let mut released = None;
         if step != Step::default() {
@@ -193,7 +190,7 @@ impl TwoLevel {
     }
 
     /// Releases the node if it is unused, as if the session were in doubt.
-    fn give_up_unused(&self, local: &mut Local) -> Option<Released> {
+    fn give_up_unused(&self, local: &mut Local) -> Option<Releasing> {
         let situation = Situation { can_hand_on: false, ..local.situation(self.queue()) };
         let step = local.cohort.settle(situation);
         self.queue().client().batch(|| local.apply(self.queue(), step))
@@ -281,11 +278,11 @@ impl Local {
     }
 
     /// Carries out what a step says about the node.
-    fn apply(&mut self, queue: &Arc<Queue>, step: Step) -> Option<Released> {
+    fn apply(&mut self, queue: &Arc<Queue>, step: Step) -> Option<Releasing> {
         let mut released = None;
         if step.let_go {
             self.acquiring = None;
-            released = self.hold.take().map(|hold| Box::pin(hold.let_go()) as Released);
+            released = self.hold.take().map(|hold| hold.let_go());
         }
         if let Some(Attempt { role, tries }) = step.acquire {
             let patience = if tries.is_some() { Patience::Tries } else { Patience::Waits };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use zk_client::{Deletion, Operations, Reply};
 
 use crate::error::{Error, Loss};
-use crate::hold::{Hold, LockState, Release};
+use crate::hold::{Hold, LockState, Releasing};
 use crate::locks::MultiGuard;
 use crate::queue::Place;
 
@@ -108,10 +108,10 @@ impl Permit {
     /// # Cancel safety
     ///
     /// As [`MultiGuard::release`].
-    pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
+    pub fn release(&self) -> Releasing {
         let released = self.leases.release();
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
-        async move {
+        Releasing::new(async move {
             let released = released.await?;
             match turn {
                 Some(turn) => match turn.await.map_err(Error::from) {
@@ -120,7 +120,7 @@ impl Permit {
                 },
                 None => Ok(released),
             }
-        }
+        })
     }
 }
 
