@@ -144,6 +144,13 @@
 //!
 //! Many keys cost other than one lock that is used all the time: see [`lock_per_key`].
 //!
+//! # Runtime
+//!
+//! All of this runs on the tokio runtime of its client. A lock can be acquired, used and released
+//! on any thread, also outside of a runtime, while that one lives; only a time limit needs a
+//! runtime with time enabled. Await the other recipes inside of one: where they wait for a time,
+//! they panic elsewhere, as tokio does.
+//!
 //! # Seeing inside
 //!
 //! A [`LockMeter`] counts for metrics, across all locks and sessions: the example `metrics` serves
