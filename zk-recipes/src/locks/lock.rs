@@ -225,6 +225,9 @@ impl<K> Guard<K> {
     /// longer ours in any case, and the client goes on releasing it. Other errors mean that the
     /// server refuses to delete the node, which then lasts until the session ends.
     ///
+    /// All that was done under the lock is done. So where it must not be done again, do not return
+    /// `Unconfirmed` to a [`retry`](crate::retry), or to the caller of a handler: drop the guard.
+    ///
     /// # Cancel safety
     ///
     /// The release is on its way when this returns, whether or not the future is awaited.
