@@ -117,7 +117,8 @@
 //! and so are its locks. A service that must continue works in each session of a
 //! [`SessionKeeper`](zk_client::SessionKeeper::run_each), and makes its locks there. [`retry`]
 //! keeps the work going within a session. The example `service` does both, in a hundred lines:
-//! `cargo run -p zk-recipes --example service`.
+//! `cargo run -p zk-recipes --example service`. What several tasks share a keeper for, and how they
+//! end: see [`in_a_service`].
 //!
 //! # What else can happen
 //!
@@ -246,6 +247,9 @@ pub use two_level::{KeyedLocks, Owner, ReentrantGuard, ReentrantLock, ReentrantR
 // Modules that hold only a page of documentation each, so that links in the code can name them.
 #[doc = include_str!("moving.md")]
 pub mod moving {}
+
+#[doc = include_str!("in_a_service.md")]
+pub mod in_a_service {}
 
 #[doc = include_str!("lock_per_key.md")]
 pub mod lock_per_key {}
