@@ -17,11 +17,15 @@ use zk_client::{
     WatchMode,
 };
 use zk_embedded::{Config, Server};
-use zk_proto::{CreateMode, CreateRequest, GetDataRequest, List, OpCode, Password, SessionId, Xid};
+use zk_proto::{
+    ConnectRequest, CreateMode, CreateRequest, GetDataRequest, List, OpCode, Password, SessionId,
+    Xid, Zxid,
+};
 use zk_recipes::{Lock, Options, Semaphore};
 use zk_tests::capture::{Capture, Told};
 use zk_tests::locks::{LOCK, World};
 use zk_tests::peer::{Bench, Network, SESSION, TIMEOUT, data, reply};
+use zk_tests::raw::{RawClient, hello};
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 
@@ -46,6 +50,24 @@ fn one(capture: &Capture, target: &str, message: &str) -> Told {
     let told = capture.of(target, message);
     assert_eq!(told.len(), 1, "{target} {message}: {told:?}");
     told[0].clone()
+}
+
+/// A real server writes a line of this, too. Without it nobody knows why the client never connects.
+#[tokio::test(start_paused = true)]
+async fn a_server_warns_of_a_client_that_is_ahead_of_it() {
+    const WARNING: &str = "refused a client that has seen later transactions than this server";
+    let (capture, server) = (Capture::new(), Server::in_memory(Config::new()));
+    let ahead = |last_zxid_seen| ConnectRequest { last_zxid_seen, ..hello(TIMEOUT) };
+    // The server has opened a session, and done nothing else.
+    RawClient::attach(&server, hello(TIMEOUT)).await;
+    assert!(RawClient::connect(&server).greet(ahead(Zxid(1))).await.is_some());
+    assert_eq!(capture.of("zk_embedded::handshake", WARNING), []);
+    assert!(RawClient::connect(&server).greet(ahead(Zxid(7))).await.is_none());
+    let told = capture.of("zk_embedded::handshake", WARNING);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].level, Level::WARN);
+    assert_eq!((field(&told[0], "seen"), field(&told[0], "last")), ("0x7", "0x2"));
+    assert!(told[0].fields.contains_key("peer"));
 }
 
 #[tokio::test(start_paused = true)]

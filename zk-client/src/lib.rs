@@ -202,6 +202,10 @@
 //! # Runtime
 //!
 //! The client needs tokio with time and io enabled. It spawns one task, which does all of its I/O.
+//! Outside of a runtime a call that makes a client or a keeper is an error. Calls of a client work
+//! on any thread while its runtime lives, and so does awaiting them, except for those that wait for
+//! a time: these say so in a section *Panics*.
+//!
 //! The protocol itself is [`session::Session`], a state machine without I/O, clock or runtime,
 //! which can be run in other ways. What may block, as Kerberos may, runs on tokio's threads for
 //! blocking work.

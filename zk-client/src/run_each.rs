@@ -42,6 +42,19 @@ impl SessionKeeper {
     /// # async fn stopped() {}
     /// ```
     ///
+    /// A task of its own needs a clone of the keeper, and an async closure borrows what it uses:
+    ///
+    /// ```
+    /// # use zk_client::Client;
+    /// # async fn register(client: &Client, name: &str) -> Result<(), zk_client::Error> { Ok(()) }
+    /// # fn f(keeper: &zk_client::SessionKeeper, name: String) {
+    /// let keeper = keeper.clone();
+    /// tokio::spawn(async move {
+    ///     keeper.run_each(async |client| register(&client, &name).await).await
+    /// });
+    /// # }
+    /// ```
+    ///
     /// Between sessions that end soon after one another the keeper [waits](SessionKeeper), so work
     /// that fails at once with each session is not repeated in a tight loop.
     ///
@@ -52,7 +65,9 @@ impl SessionKeeper {
     /// the first sign of that. If the session lives, a lost connection is an error like any other.
     ///
     /// The error that the keeper is over, [`AuthFailed`](crate::ErrorKind::AuthFailed) or
-    /// [`Closed`](crate::ErrorKind::Closed), converted into the error of `work`.
+    /// [`Closed`](crate::ErrorKind::Closed), converted into the error of `work`. The work may be
+    /// told first, with an error of its own call: [`is_session_over`](Error::is_session_over) is
+    /// true of both.
     ///
     /// # Cancel safety
     ///

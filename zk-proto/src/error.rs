@@ -5,7 +5,7 @@
 use thiserror::Error;
 
 /// Bytes that are not a record of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum DecodeError {
     /// The bytes end inside a value.
@@ -65,7 +65,7 @@ pub enum DecodeError {
 }
 
 /// A value that the wire cannot carry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum EncodeError {
     /// The frame would be longer than the limit that the writer was given.

@@ -6,7 +6,7 @@
 use thiserror::Error;
 
 /// The rule of ZooKeeper's servers that a path breaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum PathRule {
     /// Empty, or without the leading slash.

@@ -65,7 +65,7 @@ pub enum ErrorKind {
 }
 
 /// How a lock was lost, for good: to have it again, a contender must queue up again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Loss {
     /// The session is over, and the node with it.
@@ -86,7 +86,7 @@ pub enum Loss {
 }
 
 /// Why a lock could not be acquired in time: see [`Error::timeout`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Timeout {
     /// The client was connected when the time was over, and other contenders were ahead.

@@ -117,7 +117,8 @@
 //! and so are its locks. A service that must continue works in each session of a
 //! [`SessionKeeper`](zk_client::SessionKeeper::run_each), and makes its locks there. [`retry`]
 //! keeps the work going within a session. The example `service` does both, in a hundred lines:
-//! `cargo run -p zk-recipes --example service`.
+//! `cargo run -p zk-recipes --example service`. What several tasks share a keeper for, and how they
+//! end: see [`in_a_service`].
 //!
 //! # What else can happen
 //!
@@ -143,6 +144,13 @@
 //! # A lock for each user
 //!
 //! Many keys cost other than one lock that is used all the time: see [`lock_per_key`].
+//!
+//! # Runtime
+//!
+//! All of this runs on the tokio runtime of its client. A lock can be acquired, used and released
+//! on any thread, also outside of a runtime, while that one lives; only a time limit needs a
+//! runtime with time enabled. Await the other recipes inside of one: where they wait for a time,
+//! they panic elsewhere, as tokio does.
 //!
 //! # Seeing inside
 //!
@@ -209,7 +217,7 @@ pub use coordination::semaphore::{Permit, Semaphore};
 pub use coordination::tree_cache::{TreeCache, TreeLimits, TreeNode, TreeStatus, TreeView};
 pub use error::{Error, ErrorKind, Loss, Timeout};
 pub use hold::transactions::{Fenced, NotReleased};
-pub use hold::{FencingToken, Hold, InvalidToken, LockState, Release};
+pub use hold::{FencingToken, Hold, InvalidToken, LockState, Release, Releasing};
 pub use locks::inspect::{LockFolder, QueueEntry};
 pub use locks::{
     Exclusive, Guard, Lock, LockTicket, MultiGuard, MultiLock, ReadGuard, Reads, RwLock,
@@ -224,6 +232,9 @@ pub use two_level::{KeyedLocks, Owner, ReentrantGuard, ReentrantLock, ReentrantR
 // Modules that hold only a page of documentation each, so that links in the code can name them.
 #[doc = include_str!("moving.md")]
 pub mod moving {}
+
+#[doc = include_str!("in_a_service.md")]
+pub mod in_a_service {}
 
 #[doc = include_str!("lock_per_key.md")]
 pub mod lock_per_key {}

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// All sources of a library crate.
-fn sources(name: &str) -> Vec<(PathBuf, String)> {
+pub(crate) fn sources(name: &str) -> Vec<(PathBuf, String)> {
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src")];
     let mut sources = Vec::new();
     while let Some(folder) = folders.pop() {

@@ -28,7 +28,7 @@ fn no_line_is_too_long() {
 }
 
 /// The sources, scripts and pages below a folder.
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -46,7 +46,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn is_of_kind(path: &Path, kind: &str) -> bool {
+pub(crate) fn is_of_kind(path: &Path, kind: &str) -> bool {
     path.extension().is_some_and(|extension| extension == kind)
 }
 

@@ -21,7 +21,7 @@ const MIN_TIME: Duration = Duration::from_millis(1);
 /// The version of ZooKeeper whose behaviour to follow where versions differ.
 ///
 /// Both are compared with real servers: 3.8.0 as Debian packages it, and 3.9.3.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServerVersion {
     /// 3.8: one watch mode per path, notifications without a zxid, and create2 in a multi is

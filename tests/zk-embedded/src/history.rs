@@ -5,7 +5,7 @@ use std::time::Duration;
 use zk_proto::{SessionId, Zxid};
 
 /// What a transaction did to one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Change {
     /// The node was created.

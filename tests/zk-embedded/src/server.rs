@@ -225,7 +225,8 @@ impl Server {
         self.command(|core, _| core.mutations().to_vec())
     }
 
-    /// Ends a session as if its timeout had passed: see [`Core::expire`].
+    /// Ends a session as if its timeout had passed: see [`Core::expire`]. A client's own is
+    /// `client.session()`, once it is connected.
     pub fn expire(&self, session: SessionId) -> bool {
         self.command(|core, now| core.expire(now, session))
     }

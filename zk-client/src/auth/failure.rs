@@ -7,7 +7,7 @@ use std::fmt;
 use std::str;
 
 /// Which part of a client's authentication was refused. That ends the client for good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthFailure {
     /// The server refused a credential of this scheme: it does not know the scheme, or the secret
@@ -26,7 +26,7 @@ pub enum AuthFailure {
 }
 
 /// The name of a scheme in an error, cut off after 16 bytes.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Scheme {
     name: [u8; Self::MAX],
     len: usize,

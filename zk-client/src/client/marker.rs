@@ -63,7 +63,7 @@ pub struct Marker {
 }
 
 /// A transaction that was carried out: see [`Marker::multi`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third way to learn of it")]
 pub enum Committed<R> {
     /// The server has replied with these results.

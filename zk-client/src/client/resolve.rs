@@ -82,6 +82,10 @@ impl Client {
 /// # Cancel safety
 ///
 /// Dropping the future ends the search. The write is sent in any case, but not again.
+///
+/// # Panics
+///
+/// When a method is awaited outside of a tokio runtime with time enabled, and its reply is lost.
 #[derive(Clone, Debug)]
 pub struct Resolving {
     pub(crate) client: Client,

@@ -72,6 +72,10 @@ impl Client {
     /// # Cancel safety
     ///
     /// Nothing is lost by dropping the future. The first sync is sent in any case, in call order.
+    ///
+    /// # Panics
+    ///
+    /// When it is awaited outside of a tokio runtime with time enabled, and has to wait.
     pub fn wait_for_zxid(
         &self,
         zxid: Zxid,

@@ -41,7 +41,7 @@ use std::time::Duration;
 /// request that was sent since then is confirmed, which takes up to T. If replies become slow only
 /// after that, by more than 0.1 T within the first 0.6 T of the lease, it may be lost: its newest
 /// evidence may be a ping that was sent T/3 before it began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeadlineRule {
     /// T counts from the send of the last request that was answered at least `slack` before a

@@ -24,7 +24,7 @@ pub use self::reasons::{Attempt, Ended, Failure, Hangup, Limit, ProtocolError, R
 pub use self::transient::Transient;
 
 /// Whether the server may have applied a request that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Outcome {
     /// Nothing changed: the request never left this machine, or the server refused it with a

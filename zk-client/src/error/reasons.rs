@@ -36,7 +36,7 @@ impl Attempt {
 }
 
 /// A limit of the client that a request exceeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum Limit {
     /// [`Limits::max_requests`](crate::Limits::max_requests)
@@ -55,7 +55,7 @@ pub enum Limit {
 ///
 /// After `AuthFailed`, or `Closed` by [detaching](crate::Client::detach), the session itself lives
 /// on at the ensemble.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum Ended {
     /// The server reported it, or this side was cut off for so long that the session must have
@@ -72,7 +72,7 @@ pub enum Ended {
 }
 
 /// A violation of the protocol by the server. It drops the connection; the session lives on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
     /// A frame or record that does not decode.
@@ -137,7 +137,7 @@ impl fmt::Display for WrongProtocolHint {
 }
 
 /// Why a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum Hangup {
     /// The server closed the connection.
@@ -179,7 +179,7 @@ pub enum Hangup {
 }
 
 /// How the session core reports a request that did not succeed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Failure {
     /// The server answered with an error.
@@ -227,7 +227,7 @@ pub enum Failure {
 }
 
 /// Why the session core rejects a request before it is queued. The server never sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum Rejected {
     /// The request is larger than a frame may be.

@@ -30,7 +30,7 @@ use std::error::Error;
 /// }
 /// assert_eq!(Transient::of(&Busy), Some(Transient::Overload));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Transient {
     /// The connection broke, or a lock was lost or not acquired. No pause is needed.

@@ -17,7 +17,7 @@ use crate::session::{Lapse, LeaseId, LeaseState};
 /// See [`OwnedNode::lease`](crate::OwnedNode::lease). It is not `Clone`. Dropping it does nothing
 /// to the node. While any lease of the session has not lapsed, the session sends the probes that
 /// keep it valid.
-#[must_use = "dropping it gives it up"]
+#[must_use = "dropping it gives it up: bind it to a name (`_` is none)"]
 pub struct Lease {
     shared: Arc<SharedSession>,
     id: LeaseId,

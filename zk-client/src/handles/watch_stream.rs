@@ -49,7 +49,7 @@ use crate::session::WatchId;
 /// }
 /// # }
 /// ```
-#[must_use = "dropping it ends the watch"]
+#[must_use = "dropping it ends the watch: bind it to a name (`_` is none)"]
 pub struct WatchStream {
     shared: Arc<SharedSession>,
     id: WatchId,

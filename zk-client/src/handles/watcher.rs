@@ -34,6 +34,7 @@ use crate::session::WatchId;
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "dropping it removes the watch: bind it to a name (`_` is none)"]
 pub struct Watcher {
     shared: Arc<SharedSession>,
     id: WatchId,

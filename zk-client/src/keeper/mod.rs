@@ -153,7 +153,7 @@ impl ClientBuilder {
 /// If sessions expire soon after one another, the keeper waits longer before each new one: a random
 /// time of up to a second.
 #[derive(Clone)]
-#[must_use = "dropping the last one ends it"]
+#[must_use = "dropping the last one ends it: bind it to a name (`_` is none)"]
 pub struct SessionKeeper(Arc<Handle>);
 
 struct Handle(Arc<watch::Sender<Kept>>);

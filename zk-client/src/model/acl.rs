@@ -135,8 +135,8 @@ impl Id {
     }
 
     /// An identity of any scheme.
-    pub fn new(scheme: impl Into<Cow<'static, str>>, id: impl Into<Cow<'static, str>>) -> Self {
-        Self { scheme: scheme.into(), id: id.into() }
+    pub fn new(scheme: impl Into<String>, id: impl Into<String>) -> Self {
+        Self { scheme: Cow::Owned(scheme.into()), id: Cow::Owned(id.into()) }
     }
 
     /// A user with this password, by the scheme `digest`: `user:BASE64(SHA1(user:password))`.
@@ -150,26 +150,27 @@ impl Id {
     /// assert_eq!(Id::digest("super", "test").id, "super:D/InIHSb7yEEbrWz8b9l71RjZJU=");
     /// ```
     #[cfg(feature = "digest")]
-    pub fn digest(user: &str, password: &str) -> Self {
-        Self::new("digest", zk_proto::digest(format!("{user}:{password}").as_bytes()))
+    pub fn digest(user: impl AsRef<str>, password: impl AsRef<str>) -> Self {
+        let secret = [user.as_ref(), password.as_ref()].join(":");
+        Self::new("digest", zk_proto::digest(secret.as_bytes()))
     }
 
     /// Clients at this address, or in this network if it is `10.0.0.0/8`.
     ///
     /// IPv6 since ZooKeeper 3.9.4.
-    pub fn ip(address: impl Into<Cow<'static, str>>) -> Self {
+    pub fn ip(address: impl Into<String>) -> Self {
         Self::new("ip", address)
     }
 
     /// A client that has authenticated by SASL.
     ///
     /// `user` is the authorization id that the server derives.
-    pub fn sasl(user: impl Into<Cow<'static, str>>) -> Self {
+    pub fn sasl(user: impl Into<String>) -> Self {
         Self::new("sasl", user)
     }
 
     /// A client with a TLS certificate of this subject, as in `O=Demo,CN=client1`.
-    pub fn x509(subject: impl Into<Cow<'static, str>>) -> Self {
+    pub fn x509(subject: impl Into<String>) -> Self {
         Self::new("x509", subject)
     }
 }
@@ -281,6 +282,17 @@ mod tests {
         assert_eq!(Perms::ALL.to_string(), "cdrwa");
         assert_eq!(Perms::from_bits(0x41).to_string(), "r+0x40");
         assert_eq!(Perms::NONE.to_string(), "");
+    }
+
+    #[test]
+    fn identities_are_made_of_any_text() {
+        let (text, owned) = ("text".to_owned(), || "text".to_owned());
+        assert_eq!(Id::new(&*text, &*text), Id::new(owned(), owned()));
+        assert_eq!(Id::ip(&*text), Id::ip(owned()));
+        assert_eq!(Id::sasl(&*text), Id::sasl(owned()));
+        assert_eq!(Id::x509(&*text), Id::x509(owned()));
+        #[cfg(feature = "digest")]
+        assert_eq!(Id::digest(&*text, &*text), Id::digest(owned(), owned()));
     }
 
     #[test]

@@ -5,23 +5,23 @@
 
 use std::fmt;
 use std::iter::FusedIterator;
-use std::slice;
+use std::{slice, vec};
 
 use zk_proto::{Decode, DecodeError, List, Reader, Text};
 
 /// The names of a node's children, in no order.
 ///
-/// They lie one after the other in one `String`, so a name is borrowed from it, not moved out:
+/// They lie one after the other in one `String`, so a name is borrowed from it. Each `String` of a
+/// list that is consumed is a copy:
 ///
 /// ```
 /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
-/// let children = client.get_children("/jobs").await?;
-/// for name in &children.names {
+/// let mut jobs = client.get_children("/jobs").await?.names;
+/// jobs.sort();
+/// for name in &jobs {
 ///     println!("/jobs/{name}");
 /// }
-///
-/// let mut sorted = children.names.iter().collect::<Vec<_>>();
-/// sorted.sort_unstable();
+/// let owned: Vec<String> = jobs.into_iter().collect();
 /// # Ok(())
 /// # }
 /// ```
@@ -58,6 +58,13 @@ impl Names {
             Some(before) => *self.ends.get(before)?,
         };
         self.text.get(start as usize..end as usize)
+    }
+
+    /// Sorts the names as `Vec<String>` sorts.
+    pub fn sort(&mut self) {
+        let mut names = self.iter().collect::<Vec<_>>();
+        names.sort_unstable();
+        *self = names.into_iter().collect();
     }
 
     /// True if the name is in the list. The search is linear.
@@ -104,13 +111,13 @@ impl<'a> Decode<'a> for Names {
 /// # Panics
 ///
 /// If they take more than 4 GiB, which no reply does.
-impl<'n> FromIterator<&'n str> for Names {
-    fn from_iter<I: IntoIterator<Item = &'n str>>(names: I) -> Self {
+impl<S: AsRef<str>> FromIterator<S> for Names {
+    fn from_iter<I: IntoIterator<Item = S>>(names: I) -> Self {
         let names = names.into_iter();
         let mut packed = Self::default();
         packed.ends.reserve(names.size_hint().0);
         for name in names {
-            packed.text.push_str(name);
+            packed.text.push_str(name.as_ref());
             let end = packed.text.len();
             assert!(end <= u32::MAX as usize, "names of more than 4 GiB");
             packed.ends.push(end as u32);
@@ -126,6 +133,15 @@ impl<'n> IntoIterator for &'n Names {
 
     fn into_iter(self) -> NamesIter<'n> {
         self.iter()
+    }
+}
+
+impl IntoIterator for Names {
+    type Item = String;
+    type IntoIter = vec::IntoIter<String>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter().map(str::to_owned).collect::<Vec<_>>().into_iter()
     }
 }
 
@@ -295,6 +311,19 @@ mod tests {
         for len in 0..null.len() {
             assert!(Names::decode_exact(&null[..len]).is_err());
         }
+    }
+
+    #[test]
+    fn sort_and_collect_as_a_vector_of_strings_does() {
+        let plain = ["b", "a", "", "ab", "\u{e9}", "a"].map(str::to_owned).to_vec();
+        let mut names = plain.iter().collect::<Names>();
+        assert_eq!(names.clone().into_iter().collect::<Vec<String>>(), plain);
+        assert_eq!(plain.clone().into_iter().collect::<Names>(), names);
+        let mut sorted = plain;
+        sorted.sort();
+        names.sort();
+        assert_eq!(names, sorted);
+        assert_eq!(names, sorted.iter().collect::<Names>());
     }
 
     #[test]

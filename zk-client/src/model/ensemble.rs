@@ -165,7 +165,7 @@ impl fmt::Display for Member {
 /// A change of the membership: see [`Client::reconfig`](crate::Client::reconfig).
 ///
 /// A change without any member changes only the version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reconfig<'a> {
     /// Some members join and some leave. Only for ensembles that decide by majority.

@@ -14,7 +14,7 @@ use crate::error::Ended;
 ///                            v
 ///               Expired, AuthFailed, Closed   (for good)
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionState {
     /// No server has answered yet.
@@ -53,7 +53,7 @@ impl SessionState {
 }
 
 /// An event of a [`StateStream`](crate::StateStream).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StateEvent {
     /// The session has entered this state.

@@ -241,7 +241,7 @@ impl<'a> Decode<'a> for Children {
 }
 
 /// The result of deleting an owned node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Deletion {
     /// This delete removed it.

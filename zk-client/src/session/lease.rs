@@ -14,7 +14,7 @@ use crate::session::owned_nodes::OwnedNodeId;
 /// The state of a lease.
 ///
 /// All instants are of the client's [`Clock`](crate::Clock).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LeaseState {
     /// The lease is valid, at least until `until`.
@@ -41,7 +41,7 @@ pub enum LeaseState {
 }
 
 /// Why a lease is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Lapse {
     /// The session is over, and the node with it.

@@ -17,7 +17,7 @@ use crate::steady::wakeups::first_of;
 use crate::steady::watch::Awaited;
 
 /// Whether a [`Cached`] value may be outdated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Freshness {
     /// Nothing has been read yet.
@@ -62,8 +62,11 @@ impl Cached {
     /// let (mut config, following) = Cached::follow(&keeper, "/config/shop")?;
     /// tokio::spawn(following);
     ///
-    /// // Do not begin to serve without it.
-    /// config.wait_for(|config| config.freshness == Freshness::Current).await?;
+    /// // Do not begin to serve without it, nor wait for a permission that is missing.
+    /// let is_read = |it: &Cached| it.freshness == Freshness::Current || it.error.is_some();
+    /// if let Some(error) = config.wait_for(is_read).await?.error.clone() {
+    ///     return Err(error.into());
+    /// }
     /// loop {
     ///     let now = config.borrow_and_update().clone();
     ///     apply(now.node.as_ref().map(|node| &node.data[..]));

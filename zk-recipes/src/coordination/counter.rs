@@ -9,6 +9,7 @@
 //! create it again, with versions that begin anew.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -35,7 +36,7 @@ const MAX_DOUBLINGS: u32 = 6;
 const ANY_VERSION: i32 = -1;
 
 /// How the number is written in the node, and so with which clients the counter is shared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CounterFormat {
     /// Eight bytes, the highest first, as Curator's `DistributedAtomicLong` writes them.
@@ -112,9 +113,9 @@ impl CounterFormat {
 /// nothing decides whose turn it is. Under much contention let each process
 /// [`reserve`](Self::reserve) numbers in advance, or count under a [`Lock`](crate::Lock).
 ///
-/// Tasks that share a counter, for instance in an `Arc`, take turns in the order of their calls. A
-/// handle that has written keeps one child of the counter, its marker, which is ephemeral. Dropping
-/// the handle deletes the marker.
+/// Tasks that share a counter by its clones take turns in the order of their calls. A counter that
+/// has written keeps one child of its node, its marker, which is ephemeral. Dropping the last clone
+/// deletes the marker.
 ///
 /// # Who shares it
 ///
@@ -125,14 +126,14 @@ impl CounterFormat {
 /// This client needs the permissions to read and write the node, and to create and delete its
 /// children, for the marker. The node cannot be deleted while it has markers. It should be a
 /// persistent node: servers delete a container some time after its last marker has gone.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Counter {
     client: Client,
     node: Folder,
     format: CounterFormat,
     acl: Vec<Acl>,
-    /// Empty before the first write, and after one whose outcome is unknown.
-    writer: Mutex<Option<Writer>>,
+    /// Shared by all clones. Empty before the first write, and after one whose outcome is unknown.
+    writer: Arc<Mutex<Option<Writer>>>,
 }
 
 /// What the writes of this handle need, which take turns with it.
@@ -172,7 +173,7 @@ impl Counter {
             node: Folder::new(path),
             format: CounterFormat::default(),
             acl: Acl::OPEN.to_vec(),
-            writer: Mutex::default(),
+            writer: Arc::default(),
         })
     }
 

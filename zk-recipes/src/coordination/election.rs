@@ -26,7 +26,7 @@ use crate::steady::work::while_held;
 use crate::trace::COORDINATION;
 
 /// When a leader that can no longer prove its leadership stops to lead.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StepDown {
     /// As soon as the connection is in doubt, before another candidate can lead.

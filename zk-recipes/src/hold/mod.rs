@@ -5,7 +5,9 @@
 
 use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use zk_client::{Deletion, Error as ClientError, Lapse, LeaseState, OwnedNode};
@@ -24,7 +26,7 @@ use ownership::{Ownership, loss_of};
 pub use token::{FencingToken, InvalidToken};
 
 /// The state of a lock, as its holder knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LockState {
     /// The lock is ours.
@@ -52,7 +54,7 @@ impl LockState {
 }
 
 /// The result of releasing a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Release {
     /// The lock was ours until now.
@@ -271,6 +273,11 @@ impl Hold {
     /// lock that was free, it knows the lease alone: it sets a watch, and before the reply to that
     /// it cannot report that somebody deleted the node, however long ago. Without the permission to
     /// read the node it never can.
+    ///
+    /// # Cost
+    ///
+    /// One read, by the first call of this method, [`lost`](Self::lost) or [`run`](Self::run) on a
+    /// lock that has no watch. It is sent in the background. Later calls cost nothing.
     pub fn state(&self) -> LockState {
         if *self.is_released() {
             return LockState::Lost(Loss::Released);
@@ -302,7 +309,8 @@ impl Hold {
 
     /// Waits until the lock is lost, and returns how.
     ///
-    /// That somebody deleted the node before the first call becomes known within a round trip.
+    /// That somebody deleted the node before the first call becomes known within a round trip. It
+    /// costs what [`state`](Self::state) does.
     ///
     /// # Cancel safety
     ///
@@ -316,7 +324,8 @@ impl Hold {
     /// When the lock is lost, `work` is dropped where it stands. It begins when
     /// [`state`](Self::state) is not `Lost`: if that was never asked before, and no wait has left a
     /// watch, `work` may begin although somebody has deleted the node, and is dropped a round trip
-    /// later. [`verify`](Self::verify) first where that would do harm.
+    /// later. [`verify`](Self::verify) first where that would do harm. It costs what
+    /// [`state`](Self::state) does.
     ///
     /// ```
     /// # async fn f(guard: &zk_recipes::Guard) -> Result<(), zk_recipes::Error> {
@@ -361,11 +370,11 @@ impl Hold {
     }
 
     /// Releases the node. Its delete is on its way when this returns.
-    pub(crate) fn let_go(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
+    pub(crate) fn let_go(&self) -> Releasing {
         let lost = self.known_loss().is_some();
         self.mark_released();
         let deletion = self.take_node().map(OwnedNode::delete);
-        async move {
+        Releasing::new(async move {
             let Some(deletion) = deletion else {
                 return Ok(Release::AlreadyLost);
             };
@@ -377,7 +386,31 @@ impl Hold {
                 Err(error) if error.is_connection_loss() => Err(Fault::Unconfirmed(error).into()),
                 Err(error) => Err(error.into()),
             }
-        }
+        })
+    }
+}
+
+/// A release that is on its way, as a future: see [`Guard::release`](crate::Guard::release).
+#[must_use = "the release happens in any case, but only awaiting it tells how it went"]
+pub struct Releasing(Pin<Box<dyn Future<Output = Result<Release, Error>> + Send>>);
+
+impl Releasing {
+    pub(crate) fn new(rest: impl Future<Output = Result<Release, Error>> + Send + 'static) -> Self {
+        Self(Box::pin(rest))
+    }
+}
+
+impl Future for Releasing {
+    type Output = Result<Release, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for Releasing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Releasing").finish_non_exhaustive()
     }
 }
 

@@ -76,6 +76,10 @@ impl LockFolder {
     ///
     /// Those of `acquiring`, and [`TimedOut`](crate::ErrorKind::TimedOut), with its
     /// [reason](Error::timeout).
+    ///
+    /// # Panics
+    ///
+    /// When it is awaited outside of a tokio runtime with time enabled.
     pub async fn within<G>(
         &self,
         time: Duration,

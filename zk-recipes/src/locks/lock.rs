@@ -4,7 +4,6 @@
 //! lock for as long as its node exists. The end of its node wakes the next one, however many wait
 //! behind.
 
-use std::future::Future;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use zk_client::{Client, Operations};
 
 use crate::error::Error;
 use crate::hold::transactions::NotReleased;
-use crate::hold::{Hold, Release};
+use crate::hold::{Hold, Releasing};
 use crate::locks::inspect::LockFolder;
 use crate::node::Role;
 use crate::options::Options;
@@ -64,6 +63,8 @@ impl Lock {
     }
 
     /// Makes a lock on the folder `path` with other settings than the defaults.
+    ///
+    /// `/` is a folder, too: the root, or the node that is the client's chroot.
     ///
     /// # Errors
     ///
@@ -148,6 +149,10 @@ impl Lock {
     ///
     /// As [`acquire`](Self::acquire), and [`TimedOut`](crate::ErrorKind::TimedOut), with its
     /// [reason](Error::timeout).
+    ///
+    /// # Panics
+    ///
+    /// When it is awaited outside of a tokio runtime with time enabled.
     pub async fn acquire_within(&self, time: Duration) -> Result<Guard, Error> {
         self.0.within(time, self.acquire()).await
     }
@@ -212,7 +217,7 @@ impl<K> Guard<K> {
     /// session.
     ///
     /// `release().await?` does not distinguish a lock that was ours until then from one that was
-    /// [lost before](Release::AlreadyLost). Where that matters, look at the result.
+    /// [lost before](crate::Release::AlreadyLost). Where that matters, look at the result.
     ///
     /// # Errors
     ///
@@ -220,10 +225,13 @@ impl<K> Guard<K> {
     /// longer ours in any case, and the client goes on releasing it. Other errors mean that the
     /// server refuses to delete the node, which then lasts until the session ends.
     ///
+    /// All that was done under the lock is done. So where it must not be done again, do not return
+    /// `Unconfirmed` to a [`retry`](crate::retry), or to the caller of a handler: drop the guard.
+    ///
     /// # Cancel safety
     ///
     /// The release is on its way when this returns, whether or not the future is awaited.
-    pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<K> {
+    pub fn release(&self) -> Releasing {
         self.hold.let_go()
     }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use zk_client::{Client, Op, Operations};
 
 use crate::error::{Error, Fault, Loss};
-use crate::hold::{Hold, LockState, Release};
+use crate::hold::{Hold, LockState, Release, Releasing};
 use crate::node::{Role, Standing};
 use crate::options::Options;
 use crate::queue::join::Attempt;
@@ -356,13 +356,13 @@ impl MultiGuard {
     /// # Cancel safety
     ///
     /// The releases are on their way when this returns, whether or not the future is awaited.
-    pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
+    pub fn release(&self) -> Releasing {
         let let_go = || self.0.iter().map(Hold::let_go).collect::<Vec<_>>();
         let released = match self.0.first() {
             Some(hold) => hold.queue().client().batch(let_go),
             None => Vec::new(),
         };
-        async move {
+        Releasing::new(async move {
             let mut all = Ok(Release::Released);
             for released in released {
                 all = match (all, released.await) {
@@ -372,6 +372,6 @@ impl MultiGuard {
                 };
             }
             all
-        }
+        })
     }
 }

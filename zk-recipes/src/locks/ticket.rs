@@ -301,7 +301,7 @@ impl LockTicket {
                 return Err(self.used());
             }
             acl.retain(|entry| !is_mark(&entry.id));
-            acl.push(Acl::new(Perms::NONE, Id::new("digest", own.clone())));
+            acl.push(Acl::new(Perms::NONE, Id::new("digest", &own)));
             // Only the list tells who changed it. A change that failed may have been made all the
             // same. And a success may be another process's: servers match a transaction with the
             // request that waits for it by session and xid, which both processes have in common.

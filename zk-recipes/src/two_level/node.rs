@@ -17,7 +17,7 @@ use zk_client::Client;
 
 use crate::error::{Error, Fault};
 use crate::hold::ownership::Ownership;
-use crate::hold::{FencingToken, Hold, Release};
+use crate::hold::{FencingToken, Hold, Releasing};
 use crate::locks::inspect::LockFolder;
 use crate::node::{NodeNaming, Role};
 use crate::options::Settings;
@@ -35,9 +35,6 @@ type Acquiring = Pin<Box<dyn Future<Output = Result<Option<Hold>, Error>> + Send
 
 /// How an owner got in, and its hold. `None` if it would have had to wait, and was not to.
 type Entered = Result<Option<(Entry, Hold)>, Error>;
-
-/// The release of the node.
-pub(crate) type Released = Pin<Box<dyn Future<Output = Result<Release, Error>> + Send>>;
 
 /// The node that the tasks of this process share, or will, and their queue: one for all clones of a
 /// lock.
@@ -116,7 +113,7 @@ impl SharedNode {
     }
 
     /// Takes `owner` out of one level. Returns the release of the node if it is released.
-    pub(crate) fn leave(&self, owner: OwnerId) -> Option<Released> {
+    pub(crate) fn leave(&self, owner: OwnerId) -> Option<Releasing> {
         let mut local = self.local();
         let state = self.state(local.hold.as_ref());
         let action = local.waiters.leave(owner, state);
@@ -140,7 +137,7 @@ impl SharedNode {
     }
 
     /// Carries out what the local queue has decided, and wakes the waiters whose turn it is.
-    fn carry_out(&self, mut local: MutexGuard<'_, Local>, action: Action) -> Option<Released> {
+    fn carry_out(&self, mut local: MutexGuard<'_, Local>, action: Action) -> Option<Releasing> {
         let (client, wakers) = (self.queue().client(), &self.0.wakers);
         let mut released = None;
         if action != Action::default() {
@@ -175,11 +172,11 @@ impl fmt::Debug for SharedNode {
 
 impl Local {
     /// Carries out what an action says about the node.
-    fn apply(&mut self, queue: &Arc<Queue>, action: Action) -> Option<Released> {
+    fn apply(&mut self, queue: &Arc<Queue>, action: Action) -> Option<Releasing> {
         let mut released = None;
         if action.release {
             (self.acquiring, self.watched_over) = (None, None);
-            released = self.hold.take().map(|hold| Box::pin(hold.let_go()) as Released);
+            released = self.hold.take().map(|hold| hold.let_go());
         }
         if let Some(Waiter { role, patience, .. }) = action.acquire {
             let join = Join::send(queue, role, patience);

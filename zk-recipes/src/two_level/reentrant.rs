@@ -4,20 +4,20 @@
 //! A holder is an [`Owner`], which may acquire the lock again at once. The module `node` connects
 //! the two levels; this one has the handles and the guard.
 
-use std::future::Future;
+use std::future::ready;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use zk_client::Client;
 
 use crate::error::Error;
-use crate::hold::{Hold, Release};
+use crate::hold::{Hold, Release, Releasing};
 use crate::locks::inspect::LockFolder;
 use crate::node::Role;
 use crate::options::{OfTwoLevelLock, Options};
 use crate::queue::Patience;
 use crate::two_level::local_queue::{Entry, OwnerId};
-use crate::two_level::node::{Released, SharedNode};
+use crate::two_level::node::SharedNode;
 
 /// Identifies a holder of a [`ReentrantLock`], which may acquire it again at once.
 ///
@@ -290,19 +290,17 @@ impl ReentrantGuard {
     /// # Cancel safety
     ///
     /// The release is done when this returns, whether or not the future is awaited.
-    pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
+    pub fn release(&self) -> Releasing {
         let lost = self.hold.known_loss().is_some();
-        let released = self.leave();
-        async move {
-            match released {
-                Some(released) => released.await,
-                None if lost => Ok(Release::AlreadyLost),
-                None => Ok(Release::Released),
-            }
-        }
+        self.leave().unwrap_or_else(|| {
+            Releasing::new(ready(Ok(match lost {
+                true => Release::AlreadyLost,
+                false => Release::Released,
+            })))
+        })
     }
 
-    fn leave(&self) -> Option<Released> {
+    fn leave(&self) -> Option<Releasing> {
         let is_first = self.hold.mark_released();
         is_first.then(|| self.shared.leave(self.owner)).flatten()
     }

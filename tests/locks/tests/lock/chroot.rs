@@ -25,6 +25,16 @@ macro_rules! tries {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_root_is_a_folder_of_a_lock() {
+    let world = World::new();
+    let locks = [world.client().await, world.client().await].map(|it| Lock::new(&it, "/").unwrap());
+    let guard = locks[0].acquire().await.unwrap();
+    assert!(locks[1].try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    assert!(locks[1].try_acquire().await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_chroot_that_a_server_has_removed_is_named() {
     let world = World::new();
     let client = world.client().await;

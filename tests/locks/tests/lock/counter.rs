@@ -95,6 +95,22 @@ async fn a_write_costs_one_request_while_nobody_else_writes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn clones_take_turns_with_one_marker_and_the_last_one_deletes_it() {
+    let world = World::new();
+    let (client, counter) = counter_at(&world, 0).await;
+    let other = counter.clone();
+    let (first, second) = tokio::join!(counter.add(1), other.add(1));
+    assert_eq!((first.unwrap(), second.unwrap()), (1, 2));
+    marker(&world);
+    drop(counter);
+    assert_eq!(other.add(1).await.unwrap(), 3);
+    marker(&world);
+    drop(other);
+    client.sync("/").await.unwrap();
+    assert_eq!(world.server.children(PATH), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_write_whose_reply_is_lost_is_found_although_others_have_written_since() {
     let world = World::new();
     let (client, ours) = counter_at(&world, 1).await;

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::sleep;
 use zk_client::{CreateOptions, SessionKeeper};
 use zk_embedded::{Fault, Server};
-use zk_recipes::LockMeter;
+use zk_recipes::{LockMeter, Member, View};
 use zk_tests::explore::in_virtual_time;
 use zk_tests::locks::World;
 
@@ -222,11 +222,27 @@ fn a_lock_with_a_meter_gets_all_its_turns() {
     });
 }
 
+#[test]
+fn the_parts_of_a_service_go_on_behind_any_trouble_and_end_without_a_failure() {
+    in_worlds(async |world, keeper, random| {
+        let (parts, mut seen) = pages::in_a_service::start(keeper, "worker-7");
+        trouble(&world.server, random).await;
+        expire_all(&world.server);
+        let lives = |member: &Member| world.server.sessions().contains(&member.session);
+        let is_member =
+            |view: &Option<View>| view.as_ref().is_some_and(|view| view.members.iter().any(lives));
+        seen.wait_for(is_member).await.unwrap();
+        let failures = pages::in_a_service::stop(keeper, parts).await;
+        assert!(failures.is_empty(), "{failures:?}");
+        assert_eq!(world.server.sessions(), []);
+    });
+}
+
 /// The code of each page that works in sessions is what runs here.
 #[test]
 fn the_pages_show_what_runs_here() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let tested = words(include_str!("examples/pages.rs"));
+    let tested = words(&include_str!("examples/pages.rs").replace("pub(crate) ", ""));
     let mut files =
         ["zk-recipes/README.md", "zk-client/README.md"].map(|file| root.join(file)).to_vec();
     let mut folders = ["zk-recipes/src", "zk-client/src"].map(|folder| root.join(folder)).to_vec();
@@ -247,7 +263,8 @@ fn the_pages_show_what_runs_here() {
         });
         let text = lines.collect::<Vec<_>>().join("\n");
         let blocks = text.split("```").skip(1).step_by(2);
-        for block in blocks.filter(|block| block.contains(".run_each(|")) {
+        let works = |block: &&str| [".run_each(|", "retry(|| "].iter().any(|it| block.contains(it));
+        for block in blocks.filter(works) {
             shown += 1;
             // What the pages have around it differs.
             let is_around = |line: &&str| {
@@ -262,7 +279,7 @@ fn the_pages_show_what_runs_here() {
             }
         }
     }
-    assert_eq!(shown, 6, "pages that work in sessions");
+    assert_eq!(shown, 7, "pages that work in sessions");
 }
 
 /// The words of a text: line breaks and alignment may differ.

@@ -5,7 +5,7 @@ use std::fmt;
 use zk_proto::DecodeError;
 
 /// Why a snapshot cannot be loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SnapshotError {
     /// The bytes do not begin or do not end as a snapshot does. One that is compressed does not

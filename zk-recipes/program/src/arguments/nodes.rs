@@ -263,5 +263,5 @@ fn entry(text: &str) -> Result<Entry, String> {
             _ => return Err(format!("{letter:?} is none of the permissions cdrwa")),
         };
     }
-    Ok(Entry::new(perms, Id::new(scheme.to_owned(), id.to_owned())))
+    Ok(Entry::new(perms, Id::new(scheme, id)))
 }

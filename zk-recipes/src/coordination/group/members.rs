@@ -217,7 +217,7 @@ impl Members {
                 if found.is_some() {
                     return Err(error);
                 }
-                ([].into_iter().collect(), watcher, epoch)
+                (Default::default(), watcher, epoch)
             }
             Err(error) => return Err(error),
         };

@@ -6,14 +6,13 @@
 
 mod members;
 
-use std::future::Future;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use zk_client::{Client, Error as ClientError, Op, Outcome};
 
 use crate::error::Error;
-use crate::hold::{Hold, Release};
+use crate::hold::{Hold, Releasing};
 use crate::node::{Folder, NodeNaming, Role, parse_member};
 use crate::options::{OfMember, Options, Settings};
 use crate::queue::{Join, Patience, Place, Queue};
@@ -319,7 +318,7 @@ impl Membership {
     ///
     /// As [`Guard::release`](crate::Guard::release): the delete is on its way when this returns,
     /// whether or not the future is awaited.
-    pub fn leave(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
+    pub fn leave(&self) -> Releasing {
         self.hold.let_go()
     }
 }

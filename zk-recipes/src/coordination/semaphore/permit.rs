@@ -1,14 +1,13 @@
 //! The guard of a semaphore: so many leases, which count together.
 
 use std::fmt;
-use std::future::Future;
 use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 
 use zk_client::{Deletion, Reply};
 
 use crate::error::Error;
-use crate::hold::{Hold, Release};
+use crate::hold::{Hold, Releasing};
 use crate::locks::MultiGuard;
 use crate::queue::Place;
 
@@ -54,10 +53,10 @@ impl Permit {
     /// # Cancel safety
     ///
     /// As [`MultiGuard::release`].
-    pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
+    pub fn release(&self) -> Releasing {
         let released = self.leases.release();
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
-        async move {
+        Releasing::new(async move {
             let released = released.await?;
             match turn {
                 Some(turn) => match turn.await.map_err(Error::from) {
@@ -66,7 +65,7 @@ impl Permit {
                 },
                 None => Ok(released),
             }
-        }
+        })
     }
 }
 

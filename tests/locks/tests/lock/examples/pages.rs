@@ -108,6 +108,69 @@ pub(super) mod partitioner {
     }
 }
 
+/// The page on the parts of a service.
+pub(super) mod in_a_service {
+    use std::future::pending;
+
+    use tokio::sync::watch;
+    use tokio::task::JoinSet;
+    use zk_client::{Client, SessionKeeper};
+    use zk_recipes::{Election, Error, Group, View, retry};
+
+    pub(crate) type Parts = JoinSet<Result<(), Error>>;
+    type Seen = watch::Receiver<Option<View>>;
+
+    pub(crate) fn start(keeper: &SessionKeeper, name: &str) -> (Parts, Seen) {
+        let (mut parts, (tell, seen)) = (Parts::new(), watch::channel(None));
+        // An async closure borrows what outlives the sessions.
+        let (kept, name) = (keeper.clone(), name.to_owned());
+        parts.spawn(async move {
+            kept.run_each(async |client| retry(|| be_member(&client, &name)).await).await
+        });
+        let kept = keeper.clone();
+        parts.spawn(async move {
+            kept.run_each(async |client| retry(|| observe(&client, &tell)).await).await
+        });
+        let kept = keeper.clone();
+        parts.spawn(async move {
+            kept.run_each(async |client| retry(|| lead_or_wait(&client)).await).await
+        });
+        (parts, seen)
+    }
+
+    async fn be_member(client: &Client, name: &str) -> Result<(), Error> {
+        let member = Group::new(client, "/service/members")?.join(name, "10.0.0.7:80").await?;
+        member.run(pending()).await // an error once the membership is lost
+    }
+
+    /// Whatever the session, the last view is at hand for others.
+    async fn observe(client: &Client, tell: &watch::Sender<Option<View>>) -> Result<(), Error> {
+        let mut views = Group::new(client, "/service/members")?.watch();
+        loop {
+            tell.send_replace(Some(views.next().await?));
+        }
+    }
+
+    async fn lead_or_wait(client: &Client) -> Result<(), Error> {
+        Election::new(client, "/service/leader")?.lead(async |_term| serve().await).await
+    }
+
+    /// Those of an end that was asked for are no failures.
+    pub(crate) async fn stop(keeper: &SessionKeeper, mut parts: Parts) -> Vec<Error> {
+        keeper.close().await;
+        let mut failures = Vec::new();
+        while let Some(ended) = parts.join_next().await {
+            failures.extend(ended.expect("no panic").err());
+        }
+        failures.retain(|error| !error.is_session_over());
+        failures
+    }
+
+    async fn serve() {
+        pending().await
+    }
+}
+
 /// The page of `SessionKeeper::run_each`.
 pub(super) mod run_each {
     use std::future::{Future, pending};
