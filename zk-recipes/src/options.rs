@@ -71,11 +71,11 @@ impl OfAnyLock for OfTwoLevelLock {}
 
 mod private {
     pub trait Sealed {}
-
-    impl Sealed for super::OfLock {}
-
-    impl Sealed for super::OfTwoLevelLock {}
 }
+
+impl private::Sealed for OfLock {}
+
+impl private::Sealed for OfTwoLevelLock {}
 
 /// All settings, whichever recipe they are for.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! The invariants that hold at every moment: who may hold the lock at the same time, what guards
 //! report, how long other contenders wait, and which errors are allowed.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use zk_client::{Client, ErrorCode};
 use zk_embedded::Zxid;
@@ -10,10 +10,6 @@ use zk_recipes::{Error, ErrorKind, Hold, LockState, Loss};
 use super::clock::now;
 use super::journal::{Grant, Journal, Level, Role};
 use super::process::{Stage, Who};
-
-/// How long an owner's own first look at its node may take. Until then another contender of the
-/// process may have been told of the node's end by its watch, and the owner not.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// A request for the lock: the task and the role.
 #[derive(Clone, Copy, Debug)]
@@ -191,7 +187,7 @@ pub(super) fn leaves(stage: &Stage, grant: usize) {
     let journal = &mut stage.world.lock().unwrap().journal;
     let Grant { process, node, who, .. } = journal.grants[grant].clone();
     journal.note(|| format!("{who} lets go of {node}"));
-    let was_told = journal.told_at(process, &node).is_some_and(|at| now() - at >= LOOK);
+    let was_told = journal.told_at(process, &node).is_some();
     let grant = &mut journal.grants[grant];
     grant.was_told = was_told;
     grant.is_believed = false;

@@ -806,3 +806,27 @@ fn the_end_of_the_session_ends_its_leases() {
     assert_eq!(bench.said(), ["Leases"]);
     assert_eq!(sent(&mut bench), ["closeSession"]);
 }
+
+#[test]
+fn an_event_that_tells_of_the_end_of_a_node_ends_its_leases() {
+    const GONE: LeaseState = LeaseState::Lapsed(Lapse::NodeDeleted);
+    let (mut bench, node, lease) = held(DeadlineRule::default());
+    let other = bench.session.open_lease(bench.now, node, None);
+    bench.fire(EventType::NODE_DELETED, "/locks/x-0000000002");
+    bench.fire(EventType::NODE_DATA_CHANGED, NODE);
+    assert_eq!(state(&bench, lease), valid(bench.now + TERM));
+    bench.fire(EventType::NODE_DELETED, NODE);
+    assert_eq!([lease, other].map(|lease| state(&bench, lease)), [GONE, GONE]);
+    assert_eq!(bench.said(), ["Leases"]);
+    let next = bench.session.open_lease(bench.now, node, None);
+    assert_eq!(state(&bench, next), LATE);
+    bench.session.release(node, None).unwrap();
+    assert_eq!(sent(&mut bench), [DELETE], "in any case");
+
+    // The session's own delete is no loss.
+    let (mut bench, node, lease) = held(DeadlineRule::default());
+    bench.session.release(node, None).unwrap();
+    assert_eq!(sent(&mut bench), [DELETE]);
+    bench.fire(EventType::NODE_DELETED, NODE);
+    assert_eq!(state(&bench, lease), valid(bench.now + TERM));
+}

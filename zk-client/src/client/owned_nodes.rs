@@ -332,7 +332,8 @@ impl OwnedNode {
     /// `AlreadyGone` once that was answered. A lease that lapsed never becomes valid again, and a
     /// new lease of its node has lapsed, too.
     ///
-    /// A lease does not show whether another client deleted the node. Watch the node for that.
+    /// A lease shows that another client deleted the node once an event has told this client so,
+    /// whichever watch that was for. By itself it watches nothing. Watch the node to be told.
     ///
     /// ```
     /// # async fn f(node: &zk_client::OwnedNode) {

@@ -16,6 +16,8 @@ struct Holding {
     released: bool,
     /// A lease of it has lapsed.
     lapsed: bool,
+    /// An event has told that it is deleted.
+    gone: bool,
     /// The session leaves the node alone from then on, unless it was released before.
     forgotten: bool,
 }
@@ -26,7 +28,7 @@ impl Holding {
     }
 
     fn is_held(&self) -> bool {
-        self.path.is_some() && !self.may_go() && !self.forgotten
+        self.path.is_some() && !self.may_go() && !self.gone && !self.forgotten
     }
 }
 
@@ -137,10 +139,11 @@ impl Shadow {
                     assert!(matches!(state, LeaseState::Lapsed(_)), "{state:?} behind a lapse");
                 }
                 (Some(_), LeaseState::Lapsed(Lapse::Ended(_))) => lease.node = None,
-                (Some(node), LeaseState::Lapsed(_)) => {
+                (Some(node), LeaseState::Lapsed(lapse)) => {
                     lease.node = None;
                     if let Some(holding) = self.holdings.get_mut(&node) {
-                        holding.lapsed = true;
+                        holding.gone |= lapse == Lapse::NodeDeleted;
+                        holding.lapsed |= lapse != Lapse::NodeDeleted;
                     }
                 }
                 (Some(_), LeaseState::Suspended { until }) => {

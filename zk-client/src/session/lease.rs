@@ -6,6 +6,7 @@
 //! session next runs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Ended;
@@ -53,6 +54,8 @@ pub enum Lapse {
     Deadline,
     /// The maximal duration of the lease has passed.
     MaxDuration,
+    /// A watch of this client has reported that the node is deleted, and not by its owner.
+    NodeDeleted,
 }
 
 /// Identifies a lease of a session.
@@ -97,6 +100,7 @@ struct Pending {
 #[derive(Debug)]
 struct Lease {
     node: OwnedNodeId,
+    path: Arc<str>,
     expires_at: Option<Instant>,
     lapse: Option<Lapse>,
 }
@@ -112,6 +116,8 @@ pub(crate) struct Leases {
     pending: BTreeMap<LeaseId, Pending>,
     /// When the leases that have not lapsed reach their maximal durations.
     expiries: BTreeSet<(Instant, LeaseId)>,
+    /// The paths of the nodes of the leases that have not lapsed.
+    paths: BTreeSet<(Arc<str>, LeaseId)>,
 }
 
 impl Leases {
@@ -138,7 +144,7 @@ impl Leases {
     pub(crate) fn open(
         &mut self,
         now: Instant,
-        node: OwnedNodeId,
+        (node, path): (OwnedNodeId, Arc<str>),
         expires_at: Option<Instant>,
         health: SessionHealth,
         patience: Option<Instant>,
@@ -148,7 +154,8 @@ impl Leases {
         if self.running == self.pending.len() && !health.lets_begin(now, now) {
             self.pending.insert(id, Pending { opened: now, until: patience });
         }
-        self.leases.insert(id, Lease { node, expires_at, lapse: None });
+        self.paths.insert((Arc::clone(&path), id));
+        self.leases.insert(id, Lease { node, path, expires_at, lapse: None });
         self.running += 1;
         self.expiries.extend(expires_at.map(|at| (at, id)));
         id
@@ -216,6 +223,20 @@ impl Leases {
         nodes.into_keys().collect()
     }
 
+    /// The node that has a running lease, and this path.
+    pub(crate) fn node_at(&self, path: &str) -> Option<OwnedNodeId> {
+        let (found, id) = self.paths.range((Arc::from(path), LeaseId(0))..).next()?;
+        self.leases.get(id).filter(|_| **found == *path).map(|lease| lease.node)
+    }
+
+    /// The node at this path is deleted: all leases of it lapse.
+    pub(crate) fn node_deleted(&mut self, path: &str) {
+        let behind = self.paths.range((Arc::from(path), LeaseId(0))..);
+        let ids: Vec<LeaseId> =
+            behind.take_while(|(one, _)| **one == *path).map(|(_, id)| *id).collect();
+        ids.into_iter().for_each(|id| self.lapse(id, Lapse::NodeDeleted));
+    }
+
     /// The session is over.
     pub(crate) fn end(&mut self, ended: Ended) {
         let all: Vec<LeaseId> = self.leases.keys().copied().collect();
@@ -230,6 +251,7 @@ impl Leases {
             lease.lapse = Some(lapse);
             self.running -= 1;
             self.pending.remove(&id);
+            self.paths.remove(&(Arc::clone(&lease.path), id));
             if let Some(at) = lease.expires_at {
                 self.expiries.remove(&(at, id));
             }

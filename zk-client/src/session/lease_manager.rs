@@ -6,6 +6,7 @@
 //! leases that have lapsed by then, so that nothing learnt later revives them, and in the end
 //! [`update_timers`](LeaseManager::update_timers) sets the timers.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zk_proto::{ErrorCode, OpCode};
@@ -146,7 +147,7 @@ impl LeaseManager {
     pub(crate) fn open(
         &mut self,
         now: Instant,
-        node: OwnedNodeId,
+        node: (OwnedNodeId, Arc<str>),
         expires_at: Option<Instant>,
         connection: ConnectionHealth,
     ) -> LeaseId {
@@ -158,6 +159,17 @@ impl LeaseManager {
         // Without a connection there is no proof to wait for.
         let patience = self.deadline.has_contact().then(|| now + health.term);
         self.leases.open(now, node, expires_at, health, patience)
+    }
+
+    /// The node that has a running lease, and this path.
+    pub(crate) fn node_at(&self, path: &str) -> Option<OwnedNodeId> {
+        self.leases.node_at(path)
+    }
+
+    /// The node at this path is deleted.
+    pub(crate) fn node_deleted(&mut self, path: &str) {
+        self.leases.node_deleted(path);
+        self.lapsed = true;
     }
 
     /// A new lease has lapsed, since its node cannot be relied on.

@@ -35,6 +35,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let missed = self.rearming > 0 || self.arming.may_be_old(kind, path);
         let change = Change { kind, zxid, missed };
         self.dispatch(path, change);
+        if kind == EventType::NODE_DELETED
+            && let Some(node) = self.leases.node_at(path)
+            && self.owned_nodes.note_gone(node)
+        {
+            self.leases.node_deleted(path);
+        }
         if zxid.is_none()
             && let Some(parent) = self.watches.silenced(kind, path)
         {

@@ -333,8 +333,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ) -> LeaseId {
         self.expire_leases(now);
         let connection = self.connection_health();
-        let id = self.leases.open(now, node, expires_at, connection);
-        if !self.owned_nodes.holds(node) {
+        let path = self.owned_nodes.held(node);
+        let is_held = path.is_some();
+        let id = self.leases.open(now, (node, path.unwrap_or_default()), expires_at, connection);
+        if !is_held {
             self.leases.void(id);
         }
         if let Err(ended) = self.check_open() {

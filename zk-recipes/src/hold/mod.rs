@@ -271,8 +271,8 @@ impl Hold {
     ///
     /// The first call looks at the watch on the node that a wait has left. Without one, as on a
     /// lock that was free, it knows the lease alone: it sets a watch, and before the reply to that
-    /// it cannot report that somebody deleted the node, however long ago. Without the permission to
-    /// read the node it never can.
+    /// it cannot report that somebody deleted the node, however long ago, unless another watch of
+    /// the client has told. Without the permission to read the node only that can.
     ///
     /// # Cost
     ///

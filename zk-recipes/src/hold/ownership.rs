@@ -3,7 +3,8 @@
 //! A lock is lost in four ways: the session ends, somebody deletes the node, the ensemble may have
 //! ended the session without saying so, or the agreed time is over. The client's lease reports the
 //! first, the third and the last. A watch on the node reports its deletion: either the watch that
-//! the wait has left, or one that is set when somebody first asks for the state.
+//! the wait has left, or one that is set when somebody first asks for the state. If an event for
+//! another contender of this client reports it before, the lease knows.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -350,6 +351,7 @@ pub(crate) fn loss_of(lapse: Lapse) -> Loss {
     match lapse {
         Lapse::Ended(ended) => Loss::SessionOver(ended),
         Lapse::MaxDuration => Loss::TermOver,
+        Lapse::NodeDeleted => Loss::NodeDeleted,
         _ => Loss::Deadline,
     }
 }

@@ -132,6 +132,8 @@ impl Hold {
         let own = ops.count();
         match ownership.queue.client().multi((ops, Op::delete(&ownership.path, None))).await {
             Ok((results, ())) => {
+                // The lease may have heard of this delete.
+                ownership.timer.end(&ownership.path, || None);
                 if let Some(node) = self.take_node() {
                     node.disown();
                 }

@@ -39,10 +39,13 @@ const DIGITS: usize = 10;
 ///   `extra_lock_patterns=["-lock-"]`, but none of those waits for it.
 ///
 /// ```
-/// use zk_recipes::{Layout, Options};
+/// # fn f(client: &zk_client::Client) -> Result<(), zk_recipes::Error> {
+/// use zk_recipes::{Layout, Lock, Options};
 ///
-/// let shared_with_python = Options::new().layout(Layout::KAZOO);
-/// # let _ = shared_with_python;
+/// let options = Options::new().layout(Layout::KAZOO);
+/// let shared_with_python = Lock::with_options(client, "/locks/report", options)?;
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout(Family);

@@ -60,10 +60,9 @@ pub struct KeyedLocks {
 /// The locks at hand.
 #[derive(Default)]
 struct Kept {
-    /// Each with the turn of its last use.
-    locks: HashMap<Arc<str>, (u64, ReentrantLock)>,
-    /// The keys by the turns of their last uses.
-    turns: BTreeMap<u64, Arc<str>>,
+    /// With their keys, by the turns of their last uses.
+    locks: BTreeMap<u64, (Arc<str>, ReentrantLock)>,
+    turns: HashMap<Arc<str>, u64>,
     last_turn: u64,
 }
 
@@ -121,12 +120,12 @@ impl KeyedLocks {
     pub fn lock(&self, key: &str) -> Result<ReentrantLock, Error> {
         let path = self.folder.valid_child("the key", key)?;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lock) = kept.again(key) {
-            return Ok(lock);
+        if let Some((key, lock)) = kept.take(key) {
+            return Ok(kept.keep(key, lock));
         }
         let options = Options::clone(&self.options);
         let lock = ReentrantLock::with_options(&self.client, &path, options)?;
-        kept.keep(key, &lock);
+        let lock = kept.keep(key.into(), lock);
         let unused = kept.let_go(self.capacity);
         drop(kept);
         // This releases the nodes that linger.
@@ -136,36 +135,26 @@ impl KeyedLocks {
 }
 
 impl Kept {
-    /// The lock of a key if it is at hand. Its last use is now.
-    fn again(&mut self, key: &str) -> Option<ReentrantLock> {
-        let (turn, lock) = self.locks.get_mut(key)?;
-        self.last_turn += 1;
-        if let Some(key) = self.turns.remove(turn) {
-            self.turns.insert(self.last_turn, key);
-        }
-        *turn = self.last_turn;
-        Some(lock.clone())
+    fn take(&mut self, key: &str) -> Option<(Arc<str>, ReentrantLock)> {
+        self.locks.remove(&self.turns.remove(key)?)
     }
 
-    fn keep(&mut self, key: &str, lock: &ReentrantLock) {
+    /// Keeps the lock of a key, whose last use is now.
+    fn keep(&mut self, key: Arc<str>, lock: ReentrantLock) -> ReentrantLock {
         self.last_turn += 1;
-        let key = Arc::<str>::from(key);
-        self.turns.insert(self.last_turn, Arc::clone(&key));
-        self.locks.insert(key, (self.last_turn, lock.clone()));
+        self.turns.insert(Arc::clone(&key), self.last_turn);
+        self.locks.insert(self.last_turn, (key, lock.clone()));
+        lock
     }
 
     /// Takes out those that were not used for longest until so many are left, or only those that
     /// are in use.
     fn let_go(&mut self, capacity: usize) -> Vec<ReentrantLock> {
         let excess = self.locks.len().saturating_sub(capacity);
-        let is_used = |key: &str| self.locks.get(key).is_some_and(|(_, lock)| lock.is_shared());
-        let unused = self.turns.iter().filter(|(_, key)| !is_used(key)).take(excess);
-        let unused = unused.map(|(turn, key)| (*turn, Arc::clone(key))).collect::<Vec<_>>();
-        let take = |(turn, key): (u64, Arc<str>)| {
-            self.turns.remove(&turn);
-            self.locks.remove(&key).map(|(_, lock)| lock)
-        };
-        unused.into_iter().filter_map(take).collect()
+        let is_used = |lock: &ReentrantLock| Arc::strong_count(&lock.0) > 1;
+        let unused = self.locks.values().filter(|(_, lock)| !is_used(lock)).take(excess);
+        let unused = unused.map(|(key, _)| Arc::clone(key)).collect::<Vec<_>>();
+        unused.iter().filter_map(|key| self.take(key)).map(|(_, lock)| lock).collect()
     }
 }
 

@@ -124,11 +124,7 @@ impl LocalQueue {
 
     /// Polls a waiter, whether it was woken or not. Unless the decision is `Waits`, it is a waiter
     /// no longer.
-    pub(crate) fn poll(
-        &mut self,
-        id: WaiterId,
-        state: impl FnOnce() -> NodeState,
-    ) -> (Decision, Action) {
+    pub(crate) fn poll(&mut self, id: WaiterId, state: NodeState) -> (Decision, Action) {
         let at = self.waiters.binary_search_by_key(&id, |waiter| waiter.id).unwrap_or(usize::MAX);
         let Some(&waiter) = self.waiters.get(at) else {
             return (Decision::Refused, Action::default());
@@ -139,14 +135,10 @@ impl LocalQueue {
             self.waiters.remove(at);
             return (decision, Action::default());
         }
-        let mut action = Action::default();
-        if self.may_be_next(at, waiter.role) {
-            let state = state();
-            if let Some(entry) = self.admit(at, waiter, state) {
-                return (Decision::Entered(entry), self.decide(state));
-            }
-            action = self.decide(state);
+        if let Some(entry) = self.admit(at, waiter, state) {
+            return (Decision::Entered(entry), self.decide(state));
         }
+        let action = self.decide(state);
         let is_tried = matches!(self.state, State::Acquiring(tried) if tried.id == id);
         if waiter.patience == Patience::Tries && !is_tried {
             self.waiters.remove(at);
@@ -213,16 +205,6 @@ impl LocalQueue {
 
     fn tenure(&self) -> Option<&Tenure> {
         if let State::Held(tenure) = &self.state { Some(tenure) } else { None }
-    }
-
-    /// True if polling this waiter may change anything. If not, nothing has to be known about the
-    /// node.
-    fn may_be_next(&self, at: usize, role: Role) -> bool {
-        match &self.state {
-            State::Idle => true,
-            State::Acquiring(_) => false,
-            State::Held(tenure) => tenure.has_room(role) && (at == 0 || role == Role::Shared),
-        }
     }
 
     /// Lets in a waiter that is being polled, if it is its turn.

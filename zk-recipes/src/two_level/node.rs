@@ -38,11 +38,8 @@ type Entered = Result<Option<(Entry, Hold)>, Error>;
 
 /// The node that the tasks of this process share, or will, and their queue: one for all clones of a
 /// lock.
-#[derive(Clone)]
-pub(crate) struct SharedNode(Arc<Shared>);
-
-struct Shared {
-    folder: LockFolder,
+pub(crate) struct SharedNode {
+    pub(crate) folder: LockFolder,
     local: Mutex<Local>,
     wakers: Arc<Wakers>,
 }
@@ -61,7 +58,7 @@ impl SharedNode {
         path: &str,
         naming: NodeNaming,
         options: Settings,
-    ) -> Result<Self, Error> {
+    ) -> Result<Arc<Self>, Error> {
         let default = LOCAL_HANDOFF_TIME.min(client.session_timeout() / 4);
         let waiters = LocalQueue::new(Bounds {
             handoffs: options.local_handoffs,
@@ -73,24 +70,15 @@ impl SharedNode {
         let folder = LockFolder(Arc::new(queue));
         let local = Local { waiters, acquiring: None, hold: None, watched_over: None };
         let (local, wakers) = (Mutex::new(local), Arc::default());
-        Ok(Self(Arc::new(Shared { folder, local, wakers })))
-    }
-
-    /// True if there is another clone.
-    pub(crate) fn is_shared(&self) -> bool {
-        Arc::strong_count(&self.0) > 1
+        Ok(Arc::new(Self { folder, local, wakers }))
     }
 
     fn local(&self) -> MutexGuard<'_, Local> {
-        self.0.local.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn folder(&self) -> &LockFolder {
-        &self.0.folder
+        self.local.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn queue(&self) -> &Arc<Queue> {
-        self.0.folder.queue()
+        self.folder.queue()
     }
 
     fn now(&self) -> Instant {
@@ -98,10 +86,15 @@ impl SharedNode {
     }
 
     /// Lets `owner` in. Returns `None` if it would have to wait, and `patience` is `Tries`.
-    pub(crate) async fn enter(&self, owner: OwnerId, role: Role, patience: Patience) -> Entered {
+    pub(crate) async fn enter(
+        self: &Arc<Self>,
+        owner: OwnerId,
+        role: Role,
+        patience: Patience,
+    ) -> Entered {
         let joined = self.now();
         let id = self.local().waiters.join(owner, role, patience);
-        let mut waiting = Waiting { node: self, owner, id, is_over: false };
+        let waiting = Waiting { node: self, owner, id };
         let entered = poll_fn(|cx| waiting.poll(cx)).await?;
         if let Some((Entry { pass: 1.., depth: 1 }, _)) = &entered {
             self.queue().options().count(|stats| {
@@ -113,7 +106,7 @@ impl SharedNode {
     }
 
     /// Takes `owner` out of one level. Returns the release of the node if it is released.
-    pub(crate) fn leave(&self, owner: OwnerId) -> Option<Releasing> {
+    pub(crate) fn leave(self: &Arc<Self>, owner: OwnerId) -> Option<Releasing> {
         let mut local = self.local();
         let state = self.state(local.hold.as_ref());
         let action = local.waiters.leave(owner, state);
@@ -137,8 +130,12 @@ impl SharedNode {
     }
 
     /// Carries out what the local queue has decided, and wakes the waiters whose turn it is.
-    fn carry_out(&self, mut local: MutexGuard<'_, Local>, action: Action) -> Option<Releasing> {
-        let (client, wakers) = (self.queue().client(), &self.0.wakers);
+    fn carry_out(
+        self: &Arc<Self>,
+        mut local: MutexGuard<'_, Local>,
+        action: Action,
+    ) -> Option<Releasing> {
+        let (client, wakers) = (self.queue().client(), &self.wakers);
         let mut released = None;
         if action != Action::default() {
             // The delete and the next create are sent together, in this order.
@@ -148,7 +145,7 @@ impl SharedNode {
             // Nobody else enters under a node that somebody has deleted.
             hold.ownership().ensure_watched();
         }
-        let watch = local.watch_over(&self.0);
+        let watch = local.watch_over(self);
         let woken = local.waiters.take_woken();
         drop(local);
         woken.into_iter().filter_map(|id| wakers.lock().remove(&id)).for_each(Waker::wake);
@@ -166,7 +163,7 @@ impl SharedNode {
 
 impl fmt::Debug for SharedNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SharedNode").field(self.folder()).field(&self.local().waiters).finish()
+        f.debug_tuple("SharedNode").field(&self.folder).field(&self.local().waiters).finish()
     }
 }
 
@@ -189,7 +186,7 @@ impl Local {
     }
 
     /// Makes what a task needs to watch over the node, if the node lingers and none does.
-    fn watch_over(&mut self, shared: &Arc<Shared>) -> Option<LingerWatch> {
+    fn watch_over(&mut self, node: &Arc<SharedNode>) -> Option<LingerWatch> {
         let hold = self.hold.as_ref()?;
         let (ownership, token) = (Arc::clone(hold.ownership()), hold.token());
         if self.waiters.unused_since().is_none() || self.watched_over == Some(token) {
@@ -197,14 +194,14 @@ impl Local {
         }
         ownership.ensure_watched();
         self.watched_over = Some(token);
-        Some(LingerWatch { shared: Arc::downgrade(shared), ownership, token })
+        Some(LingerWatch { node: Arc::downgrade(node), ownership, token })
     }
 }
 
 /// Watches over a node that lingers, on the runtime of the session. When this is dropped, an unused
 /// node is released: its time is over, another contender wants it, or there is no such runtime.
 struct LingerWatch {
-    shared: Weak<Shared>,
+    node: Weak<SharedNode>,
     ownership: Arc<Ownership>,
     token: FencingToken,
 }
@@ -220,7 +217,7 @@ impl LingerWatch {
 
     /// For how long to go on watching. A node that is used is looked at after the whole time.
     fn rest(&self, linger: Duration) -> Option<Duration> {
-        let node = SharedNode(self.shared.upgrade()?);
+        let node = self.node.upgrade()?;
         let local = node.local();
         let since = local.waiters.unused_since();
         let unused = since.map(|since| node.now().saturating_duration_since(since));
@@ -231,7 +228,7 @@ impl LingerWatch {
 
 impl Drop for LingerWatch {
     fn drop(&mut self) {
-        let Some(node) = self.shared.upgrade().map(SharedNode) else {
+        let Some(node) = self.node.upgrade() else {
             return;
         };
         let mut local = node.local();
@@ -269,21 +266,19 @@ impl Wake for Wakers {
 
 /// A wait in the local queue.
 struct Waiting<'n> {
-    node: &'n SharedNode,
+    node: &'n Arc<SharedNode>,
     owner: OwnerId,
     id: WaiterId,
-    /// True once the outcome is known.
-    is_over: bool,
 }
 
 impl Waiting<'_> {
     /// Ready with `None` if the owner would have to wait, and does not want to.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Entered> {
-        let (node, id, wakers) = (self.node, self.id, &self.node.0.wakers);
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Entered> {
+        let (node, id, wakers) = (self.node, self.id, &self.node.wakers);
         loop {
             let mut local = node.local();
-            let Local { waiters, hold, .. } = &mut *local;
-            let (decision, mut action) = waiters.poll(id, || node.state(hold.as_ref()));
+            let state = node.state(local.hold.as_ref());
+            let (decision, mut action) = local.waiters.poll(id, state);
             if decision != Decision::Waits {
                 return Poll::Ready(self.end(local, decision, action));
             }
@@ -308,7 +303,6 @@ impl Waiting<'_> {
                     }
                     Ok(None) => local.waiters.on_refused(),
                     Err(error) => {
-                        self.is_over = true;
                         let action = local.waiters.on_failed(id);
                         drop(node.carry_out(local, action));
                         return Poll::Ready(Err(error));
@@ -320,11 +314,8 @@ impl Waiting<'_> {
     }
 
     /// Ends this wait with its outcome.
-    fn end(&mut self, local: MutexGuard<'_, Local>, decision: Decision, action: Action) -> Entered {
-        let node = self.node;
-        self.is_over = true;
-        node.0.wakers.lock().remove(&self.id);
-        let mut entered = None;
+    fn end(&self, local: MutexGuard<'_, Local>, decision: Decision, action: Action) -> Entered {
+        let (node, mut entered) = (self.node, None);
         if let Decision::Entered(entry) = decision {
             entered = local.hold.as_ref().map(|hold| (entry, hold.with_pass(entry.pass)));
         }
@@ -345,13 +336,12 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if !self.is_over {
-            self.node.0.wakers.lock().remove(&self.id);
-            let mut local = self.node.local();
-            let state = self.node.state(local.hold.as_ref());
-            let action = local.waiters.cancel(self.id, state);
-            // The client deletes the node.
-            drop(self.node.carry_out(local, action));
-        }
+        // After the outcome is known, this changes nothing.
+        self.node.wakers.lock().remove(&self.id);
+        let mut local = self.node.local();
+        let state = self.node.state(local.hold.as_ref());
+        let action = local.waiters.cancel(self.id, state);
+        // The client deletes the node.
+        drop(self.node.carry_out(local, action));
     }
 }

@@ -6,6 +6,7 @@
 
 use std::future::ready;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use zk_client::Client;
@@ -61,7 +62,7 @@ impl Owner {
 ///
 /// In the folder it is a [`Lock`](crate::Lock) like any other, with the same promises.
 #[derive(Clone, Debug)]
-pub struct ReentrantLock(SharedNode);
+pub struct ReentrantLock(pub(super) Arc<SharedNode>);
 
 impl ReentrantLock {
     /// As [`Lock::new`](crate::Lock::new).
@@ -126,11 +127,6 @@ impl ReentrantLock {
         ReentrantGuard::enter(&self.0, owner, Role::Exclusive).await
     }
 
-    /// True if there is another clone of this handle, a guard or a waiter.
-    pub(crate) fn is_shared(&self) -> bool {
-        self.0.is_shared()
-    }
-
     /// Takes the lock if it is free in this process and in the folder, in at most one round trip.
     ///
     /// Returns `None` if it is not, and leaves the queue. While the client is cut off it waits: see
@@ -148,7 +144,7 @@ impl Deref for ReentrantLock {
     type Target = LockFolder;
 
     fn deref(&self) -> &LockFolder {
-        self.0.folder()
+        &self.0.folder
     }
 }
 
@@ -175,7 +171,7 @@ impl Deref for ReentrantLock {
 /// a writer of its process waits has to wait as well. A future that is not polled keeps its place:
 /// see [`ReentrantLock::acquire`].
 #[derive(Clone, Debug)]
-pub struct ReentrantRwLock(SharedNode);
+pub struct ReentrantRwLock(Arc<SharedNode>);
 
 impl ReentrantRwLock {
     /// As [`Lock::new`](crate::Lock::new).
@@ -235,7 +231,7 @@ impl Deref for ReentrantRwLock {
     type Target = LockFolder;
 
     fn deref(&self) -> &LockFolder {
-        self.0.folder()
+        &self.0.folder
     }
 }
 
@@ -249,27 +245,27 @@ impl Deref for ReentrantRwLock {
 #[derive(Debug)]
 #[must_use = "dropping it releases the lock: bind it to a name (`_` is none)"]
 pub struct ReentrantGuard {
-    shared: SharedNode,
+    shared: Arc<SharedNode>,
     owner: OwnerId,
     depth: u32,
     hold: Hold,
 }
 
 impl ReentrantGuard {
-    async fn enter(shared: &SharedNode, owner: &Owner, role: Role) -> Result<Self, Error> {
+    async fn enter(shared: &Arc<SharedNode>, owner: &Owner, role: Role) -> Result<Self, Error> {
         let entered = Self::enter_with(shared, owner, role, Patience::Waits).await?;
         // An owner that waits gets in, or an error.
         entered.ok_or_else(|| shared.would_deadlock())
     }
 
     async fn enter_with(
-        shared: &SharedNode,
+        shared: &Arc<SharedNode>,
         owner: &Owner,
         role: Role,
         patience: Patience,
     ) -> Result<Option<Self>, Error> {
         let entered = shared.enter(owner.0, role, patience).await?;
-        let (shared, owner) = (shared.clone(), owner.0);
+        let (shared, owner) = (Arc::clone(shared), owner.0);
         Ok(entered.map(|(Entry { depth, .. }, hold)| Self { shared, owner, depth, hold }))
     }
 

@@ -316,3 +316,31 @@ async fn a_release_of_what_was_lost_by_then_is_no_open_question() {
     is_lost(guard.verify().await, closed);
     assert_eq!(guard.state(), LockState::Lost(closed));
 }
+
+/// Another handle of the same client waits behind the node, and hears of its end by its own watch.
+#[tokio::test(start_paused = true)]
+async fn what_a_client_hears_of_a_node_all_its_handles_know() {
+    let world = World::new();
+    let (client, admin) = (world.client().await, world.client().await);
+    let lock = ReentrantLock::new(&client, LOCK).unwrap();
+    for hands_on in [false, true] {
+        let other = Lock::new(&client, LOCK).unwrap();
+        let held = lock.acquire(&Owner::new()).await.unwrap();
+        let behind = tokio::spawn(async move { other.acquire().await.unwrap() });
+        settle().await;
+        admin.delete(held.node(), None).await.unwrap();
+        let behind = behind.await.unwrap();
+        // Nobody has looked at the state of this guard, so it has no watch of its own.
+        if hands_on {
+            let me = Owner::new();
+            let mut next = pin!(lock.acquire(&me));
+            assert!(poll_once(next.as_mut()).is_pending());
+            drop(held);
+            assert!(poll_once(next.as_mut()).is_pending(), "let in by a deleted node");
+            drop(behind);
+            world.is_owner(&next.await.unwrap());
+        } else {
+            assert_eq!(held.state(), LockState::Lost(Loss::NodeDeleted));
+        }
+    }
+}

@@ -272,11 +272,24 @@ impl<T> OwnedNodes<T> {
         self.withdraw(id)
     }
 
-    /// True if the node exists and was not released.
-    pub(crate) fn holds(&self, id: OwnedNodeId) -> bool {
-        self.nodes
-            .get(&id)
-            .is_some_and(|node| !node.released && matches!(node.state, State::Held { .. }))
+    /// The path of a node that exists, as far as is known, and was not released.
+    pub(crate) fn held(&self, id: OwnedNodeId) -> Option<Arc<str>> {
+        match self.nodes.get(&id) {
+            Some(Owned { state: State::Held { path }, released: false, gone: false, .. }) => {
+                Some(Arc::clone(path))
+            }
+            _ => None,
+        }
+    }
+
+    /// An event tells that the node is deleted. True if it was held. Its delete is sent all the
+    /// same when it is released.
+    pub(crate) fn note_gone(&mut self, id: OwnedNodeId) -> bool {
+        let is_held = self.held(id).is_some();
+        if let Some(node) = self.nodes.get_mut(&id).filter(|_| is_held) {
+            node.gone = true;
+        }
+        is_held
     }
 
     /// Gives up a node without a delete: it shall stay, or is gone already.

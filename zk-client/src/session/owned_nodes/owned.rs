@@ -34,6 +34,8 @@ pub(crate) struct Owned<T> {
     pub(crate) waiting: Option<T>,
     /// True if the holder has released the node, so that it must be deleted.
     pub(crate) released: bool,
+    /// True once an event has told that it is deleted.
+    pub(crate) gone: bool,
     /// True once the server has refused its delete.
     pub(crate) refused: bool,
     /// Requests that are queued or in flight.
@@ -70,6 +72,7 @@ impl<T> Owned<T> {
             state,
             waiting,
             released: false,
+            gone: false,
             refused: false,
             open_requests: 0,
             candidates: Vec::new(),
