@@ -1,13 +1,16 @@
 //! Snapshots between a real server and the embedded one: each starts with what the other has
-//! written, and shows the same nodes in every field.
+//! written, and shows the same nodes in every field. And what is cached follows a real server that
+//! is set back to an older backup.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use tokio::time::timeout;
 use zk_client::{Acl, Client, CreateOptions, Id, Perms};
 use zk_embedded::{Config, Server};
+use zk_recipes::{Cached, Freshness, TreeCache, TreeLimits};
 use zk_tests::server::{ServerConfig, Standalone};
 
 /// A node whose only child is ephemeral.
@@ -110,5 +113,60 @@ async fn a_real_server_starts_with_what_the_embedded_one_has_written() -> Result
     assert_eq!(other.get_children(OWNER).await?.names.len(), 1);
     other.close().await;
     client.close().await;
+    Ok(())
+}
+
+/// Makes the files of a folder those of another one.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    for file in fs::read_dir(to)? {
+        fs::remove_file(file?.path())?;
+    }
+    for file in fs::read_dir(from)? {
+        let file = file?;
+        fs::copy(file.path(), to.join(file.file_name()))?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_cached_follows_a_server_that_is_set_back_to_a_backup() -> Result<()> {
+    let mut server = Standalone::start().await?;
+    let folder = server.folder().join("version-2");
+    let backup = tempfile::tempdir()?;
+    let writer = Client::connect(&server.address()).await?;
+    let persistent = CreateOptions::persistent();
+    writer.create("/a", b"old", &persistent).await?;
+    server.kill().await;
+    copy(&folder, backup.path())?;
+    server.restart().await?;
+    for n in 0..20 {
+        writer.create(&format!("/{n}"), b"", &persistent).await?;
+    }
+    let (_, zxid) = writer.set_data("/a", b"new", None).with_zxid().await?;
+
+    let builder = Client::builder().session_timeout(Duration::from_secs(4));
+    let keeper = builder.keep(&server.address()).await?;
+    let (mut value, follow_value) = Cached::follow(&keeper, "/a")?;
+    let (tree, follow_tree) = TreeCache::follow(&keeper, "/a", TreeLimits::default())?;
+    tokio::spawn(follow_value);
+    tokio::spawn(follow_tree);
+    tree.wait_for_zxid(zxid).await?;
+    let has = |data: &'static [u8]| {
+        move |cached: &Cached| {
+            let node = cached.node.as_ref().filter(|node| node.data == data);
+            node.is_some() && cached.freshness == Freshness::Current
+        }
+    };
+    value.wait_for(has(b"new")).await?;
+    server.kill().await;
+    copy(backup.path(), &folder)?;
+    server.restart().await?;
+    timeout(Duration::from_secs(60), value.wait_for(has(b"old"))).await??;
+    let mut status = tree.status();
+    let is_back = status.wait_for(|now| now.zxid < zxid && now.freshness == Freshness::Current);
+    timeout(Duration::from_secs(60), is_back).await??;
+    let node = tree.get("/a").context("it is there")?;
+    ensure!(node.data[..] == b"old"[..], "{node:?}");
+    keeper.close().await;
     Ok(())
 }

@@ -2,10 +2,12 @@
 //! is left behind.
 
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use zk_client::{Acl, Client, ClientBuilder, CreateOptions, ErrorCode, Id, Perms};
+use zk_client::{Acl, Client, ClientBuilder, CreateOptions, ErrorCode, Host, Id, Perms};
 use zk_embedded::{Config, Fault, Server};
 use zk_proto::{List, SetAclRequest};
 use zk_recipes::{Hold, Lock};
@@ -93,6 +95,17 @@ impl World {
     /// The builder of its clients.
     pub fn builder(&self) -> ClientBuilder {
         Client::builder().session_timeout(TIMEOUT).connector(self.server.connector())
+    }
+
+    /// The builder of clients of this server, and of another one once the flag is set.
+    pub fn or(self: &Arc<Self>, other: &Arc<Self>) -> (ClientBuilder, Arc<AtomicBool>) {
+        let (this, other, moved) = (Arc::clone(self), Arc::clone(other), Arc::default());
+        let has_moved: Arc<AtomicBool> = Arc::clone(&moved);
+        let connector = move |_: &Host| {
+            let world = if has_moved.load(Ordering::Relaxed) { &other } else { &this };
+            Ok(world.server.connect())
+        };
+        (Client::builder().session_timeout(TIMEOUT).connector(connector), moved)
     }
 
     /// A client.

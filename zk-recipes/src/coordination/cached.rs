@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::future::{Future, pending};
 
 use tokio::sync::watch;
-use zk_client::{Client, Error as ClientError, Node, SessionKeeper, Watcher, Zxid};
+use zk_client::{Client, Error as ClientError, ErrorKind, Node, Op, SessionKeeper, Watcher, Zxid};
 
 use crate::error::Error;
 use crate::steady::quorum::{Quorum, has_quorum};
@@ -82,10 +82,12 @@ impl Cached {
     ///
     /// Values that follow one another quickly may be left out, but the last one never is. A value
     /// is never older than the one before, also when another server that lags answers, and in the
-    /// next session: the value stays [`Stale`](Freshness::Stale) until the server has caught up. It
-    /// stays so for good, with the error [`Behind`](zk_client::ErrorKind::Behind), if the ensemble
-    /// is set up anew with fewer transactions than before, which looks as if the server lagged:
-    /// follow the node anew then.
+    /// next session: the value stays [`Stale`](Freshness::Stale) until the server has caught up,
+    /// after one session timeout with the error [`Behind`](zk_client::ErrorKind::Behind).
+    ///
+    /// The exception is an ensemble whose data was replaced by older data, for instance from a
+    /// backup. It looks like a server that lags, until that error. Then an empty transaction shows
+    /// that the ensemble itself is behind, and the value is read anew.
     ///
     /// # The future
     ///
@@ -97,8 +99,9 @@ impl Cached {
     ///
     /// One watch, and one read for each change and each connection; two while there is no node. An
     /// event is not sent to a client that may no longer read the node, so there is also one read in
-    /// each session timeout without a change. When a read is refused, it is repeated as seldom. The
-    /// memory is that of one value.
+    /// each session timeout without a change. When a read is refused, it is repeated as seldom. A
+    /// server that is behind costs an empty transaction in each session timeout. The memory is that
+    /// of one value.
     ///
     /// # Errors
     ///
@@ -162,6 +165,19 @@ pub(super) async fn on_each_connection<R: Future<Output = Result<Infallible, Err
     }
 }
 
+/// True if the ensemble has lost what was `seen`, because older data took the place of its own.
+///
+/// A server that is behind may just lag. But the ensemble commits each transaction behind all that
+/// any of its servers has shown, so one with a lower zxid is proof. A server without a quorum
+/// commits none.
+pub(super) async fn has_gone_back(client: &Client, error: &ClientError, seen: Zxid) -> bool {
+    if error.kind() != ErrorKind::Behind {
+        return false;
+    }
+    let empty = client.multi(Vec::<Op<'_>>::new()).with_zxid().await;
+    empty.is_ok_and(|(_, committed)| committed < seen)
+}
+
 /// The future's side of a cached value.
 struct Follower {
     path: String,
@@ -202,7 +218,17 @@ impl Follower {
                 Err(error) if error.is_session_over() => return Err(error),
                 Err(error) if attempt.may_retry(&error) => continue,
                 Err(error) => {
-                    self.failed(error);
+                    self.failed(error.clone());
+                    let seen = self.tell.borrow().zxid;
+                    if has_gone_back(client, &error, seen).await {
+                        // What is found now takes the place of what was seen.
+                        self.tell.send_if_modified(|cached| {
+                            cached.zxid = Zxid::default();
+                            false
+                        });
+                        attempt.has_succeeded();
+                        continue;
+                    }
                     Awaited::default()
                 }
             };

@@ -29,6 +29,7 @@ mod old_server;
 mod partitioner;
 mod read_only;
 mod refused_deletes;
+mod replaced;
 mod requeue;
 mod runtimes;
 mod rw;

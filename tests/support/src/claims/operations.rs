@@ -30,6 +30,7 @@ macro_rules! operation_claims {
             nodes_with_a_time_to_live_are_created_alone_and_together,
             a_time_to_live_that_no_server_would_take_is_refused_here,
             results_come_in_the_shape_of_the_operations,
+            an_empty_transaction_is_committed_behind_all_that_was_seen,
             many_reads_are_one_request_and_fail_one_by_one,
         }
     };
@@ -267,6 +268,21 @@ pub async fn results_come_in_the_shape_of_the_operations(target: &Target) -> Res
     let error = client.multi(ops).await.expect_err("absent");
     assert_eq!((error.is_no_node(), error.failed_op()), (true, Some(3)));
     assert_eq!(client.get_data("/a").await?.stat.version, 11);
+    Ok(())
+}
+
+pub async fn an_empty_transaction_is_committed_behind_all_that_was_seen(
+    target: &Target,
+) -> Result<()> {
+    let clients = target.connect_to_each().await?;
+    for (n, writer) in clients.iter().enumerate() {
+        let (_, mut last) = writer.create(&format!("/{n}"), b"", &PERSISTENT).with_zxid().await?;
+        for client in &clients {
+            let (_, zxid) = client.multi(Vec::<Op<'_>>::new()).with_zxid().await?;
+            assert!(zxid > last, "{zxid} behind {last}");
+            last = zxid;
+        }
+    }
     Ok(())
 }
 

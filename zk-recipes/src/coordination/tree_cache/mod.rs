@@ -12,17 +12,17 @@ mod tree;
 use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio::time::sleep;
 use zk_client::{Client, Ended, Error as ClientError, SessionKeeper, WatchMode, Zxid};
 
 use self::reader::{Reader, Stop};
-use self::shared::Shared;
-use self::status::{Outdated, outdate, tell_current};
+use self::shared::{Held, Shared};
+use self::status::{Outdated, begin_anew, outdate, tell_current};
 use self::tree::Tree;
-use crate::coordination::cached::{follow_each, on_each_connection};
+use crate::coordination::cached::{follow_each, has_gone_back, on_each_connection};
 use crate::error::{Error, Fault};
 use crate::steady::retries::{Attempt, Attempts};
 use crate::steady::wakeups::first_of;
@@ -64,9 +64,11 @@ pub use self::tree::TreeNode;
 /// next session. While the tree is [`Stale`](crate::Freshness::Stale), it stays as it was, and is
 /// then read again: until it is `Current`, parts of it may be newer than others.
 ///
-/// If the ensemble is set up anew with fewer transactions than before, for instance from an older
-/// backup, the tree stays `Stale`, with the error [`Behind`](zk_client::ErrorKind::Behind). It
-/// cannot tell such servers from those that lag. [Follow](Self::follow) the node anew then.
+/// The exception is an ensemble whose data was replaced by older data, for instance from a backup.
+/// It looks like a server that lags, for one session timeout, and the tree is `Stale` with the
+/// error [`Behind`](zk_client::ErrorKind::Behind). Then an empty transaction shows that the ensemble
+/// itself is behind, and the tree begins anew: its zxid goes back to 0, and then becomes that of the
+/// new data. The nodes stay until they are read again.
 ///
 /// A server [without a quorum](zk_client::SessionState::ConnectedReadOnly) gives no current tree:
 /// while the client is connected to one, the tree is `Stale`, as while the client is cut off.
@@ -103,7 +105,8 @@ impl TreeCache {
     /// On each connection a watch, a read of each node and another one of each node that has
     /// children, up to 128 of them in flight at once. Then one event and one read for each change;
     /// changes of a node that follow one another while it is read are one. Without a change, there
-    /// is one read in each session timeout.
+    /// is one read in each session timeout. A server that is behind costs an empty transaction in
+    /// each session timeout.
     ///
     /// The memory is that of the names and the data, and up to 150 bytes for each node. While many
     /// nodes are read, there are also the lists that they are read from, and the paths that have
@@ -128,7 +131,7 @@ impl TreeCache {
         let shared = Arc::new(Shared {
             root: path.to_owned(),
             limits,
-            tree: RwLock::default(),
+            tree: Held::default(),
             wanted: watch::Sender::default(),
         });
         let follower = Follower { shared: Arc::clone(&shared), tell };
@@ -163,10 +166,10 @@ impl TreeCache {
     /// Looks at several nodes at one moment, and without a copy.
     ///
     /// The tree does not change meanwhile, and its future waits, with its thread. So `look` must
-    /// not block, and ask the [view](TreeView) alone: another look inside of it, by
-    /// [`get`](Self::get), [`children`](Self::children) or this, may block both sides for ever.
+    /// not block. Another look inside of it, at this tree or another one, never waits for a change.
     pub fn read<R>(&self, look: impl FnOnce(&TreeView<'_>) -> R) -> R {
-        look(&TreeView { shared: &self.shared, tree: self.shared.tree() })
+        let shared = &self.shared;
+        shared.tree.look(|tree| look(&TreeView { shared, tree }))
     }
 
     /// Waits until every change up to `zxid` is in the tree.
@@ -191,6 +194,13 @@ impl TreeCache {
     /// [sync](zk_client::Client::wait_for_zxid) if the session has not seen that zxid. Several
     /// calls at once share the read.
     ///
+    /// # Replaced data
+    ///
+    /// If the ensemble's data is replaced by older data meanwhile, this fails with
+    /// [`Behind`](zk_client::ErrorKind::Behind) unless the new data comes so far within one session
+    /// timeout. Until the tree has begun anew, a zxid of the new data is taken for an earlier one,
+    /// which the tree has.
+    ///
     /// # Errors
     ///
     /// [`Behind`](zk_client::ErrorKind::Behind) if no server has come so far within one session
@@ -203,20 +213,33 @@ impl TreeCache {
     /// Nothing is lost by dropping the future.
     pub async fn wait_for_zxid(&self, zxid: Zxid) -> Result<(), Error> {
         let mut status = self.status.clone();
-        if status.borrow().zxid >= zxid {
-            return Ok(());
-        }
-        self.keeper.run_each(|client| async move { client.wait_for_zxid(zxid).await }).await?;
-        self.shared.wanted.send_if_modified(|wanted| {
-            let is_more = *wanted < zxid;
-            *wanted = zxid.max(*wanted);
-            is_more
-        });
-        let told = status.wait_for(|status| status.zxid >= zxid || status.error.is_some()).await;
-        match told {
-            Err(_) => Err(ClientError::from(Ended::Closed).into()),
-            Ok(status) if status.zxid >= zxid => Ok(()),
-            Ok(status) => status.error.clone().map_or(Ok(()), Err),
+        loop {
+            let beginning = {
+                let status = status.borrow();
+                if status.zxid >= zxid {
+                    return Ok(());
+                }
+                status.beginning
+            };
+            self.keeper.run_each(|client| async move { client.wait_for_zxid(zxid).await }).await?;
+            self.shared.wanted.send_if_modified(|wanted| {
+                let is_more = *wanted < zxid;
+                *wanted = zxid.max(*wanted);
+                is_more
+            });
+            let is_over = |status: &TreeStatus| {
+                let has_begun_anew = status.beginning != beginning;
+                status.zxid >= zxid || status.error.is_some() || has_begun_anew
+            };
+            let Ok(told) = status.wait_for(is_over).await else {
+                return Err(ClientError::from(Ended::Closed).into());
+            };
+            if told.zxid >= zxid {
+                return Ok(());
+            }
+            if let Some(error) = &told.error {
+                return Err(error.clone());
+            }
         }
     }
 }
@@ -233,7 +256,7 @@ impl fmt::Debug for TreeCache {
 /// The tree at one moment: see [`TreeCache::read`].
 pub struct TreeView<'a> {
     shared: &'a Shared,
-    tree: RwLockReadGuard<'a, Tree>,
+    tree: &'a Tree,
 }
 
 impl TreeView<'_> {
@@ -290,13 +313,19 @@ impl Follower {
                 Stop::Client(error) if error.is_session_over() => return Err(error.into()),
                 Stop::Client(error) if attempt.may_retry(&error) => {}
                 Stop::Client(error) => {
-                    self.failed(error.into());
+                    self.failed(error.clone().into());
+                    if has_gone_back(client, &error, self.seen()).await {
+                        attempt.has_succeeded();
+                        self.shared.tree.change(|tree| tree.newest = Zxid::default());
+                        begin_anew(&self.tell, || self.shared.wanted.send_replace(Zxid::default()));
+                        continue;
+                    }
                     sleep(client.session_timeout()).await;
                 }
                 Stop::TooLarge => {
                     let error = Error::from(Fault::TreeTooLarge(self.shared.root.clone()));
                     self.failed(error.clone());
-                    self.shared.tree_mut().drop_part();
+                    self.shared.tree.change(Tree::drop_part);
                     return Err(error);
                 }
             }
@@ -310,7 +339,7 @@ impl Follower {
         attempt: Attempt<'_>,
     ) -> Result<Infallible, Stop> {
         // Nothing older is read than what the tree has.
-        let newest = self.shared.tree().newest;
+        let newest = self.shared.tree.look(|tree| tree.newest);
         client.wait_for_zxid(newest).await?;
         let watch = client.watch(&self.shared.root, WatchMode::PersistentRecursive);
         let (events, since) = watch.with_zxid().await?;
@@ -361,10 +390,16 @@ impl Follower {
         Ok(())
     }
 
+    /// The highest zxid that a session of this keeper has seen, as far as the tree needs it.
+    fn seen(&self) -> Zxid {
+        let newest = self.shared.tree.look(|tree| tree.newest);
+        newest.max(*self.shared.wanted.borrow())
+    }
+
     fn check_limits(&self) -> Result<(), Stop> {
-        let tree = self.shared.tree();
         let TreeLimits { max_nodes, max_bytes } = self.shared.limits;
-        match tree.nodes > max_nodes || tree.bytes > max_bytes {
+        let is_above = |tree: &Tree| tree.nodes > max_nodes || tree.bytes > max_bytes;
+        match self.shared.tree.look(is_above) {
             true => Err(Stop::TooLarge),
             false => Ok(()),
         }
@@ -372,10 +407,10 @@ impl Follower {
 
     /// Tells that the tree is current.
     fn publish(&self, reached: Zxid) {
-        let mut tree = self.shared.tree_mut();
-        tree.is_whole = true;
-        let (epoch, nodes, bytes) = (tree.changes, tree.nodes, tree.bytes);
-        drop(tree);
+        let (epoch, nodes, bytes) = self.shared.tree.change(|tree| {
+            tree.is_whole = true;
+            (tree.changes, tree.nodes, tree.bytes)
+        });
         let now = TreeStatus { zxid: reached, epoch, nodes, bytes, ..TreeStatus::default() };
         tell_current(&self.tell, now, || *self.shared.wanted.borrow());
     }

@@ -15,7 +15,7 @@ use zk_client::{
 };
 
 use crate::coordination::tree_cache::shared::Shared;
-use crate::coordination::tree_cache::tree::Placed;
+use crate::coordination::tree_cache::tree::{Placed, Tree};
 
 /// Requests in flight at once: enough to fill a round trip.
 const AT_ONCE: usize = 128;
@@ -212,7 +212,12 @@ impl<'a> Reader<'a> {
             Err(error) => return Err(error.into()),
         };
         self.seen = self.seen.max(zxid);
-        let mut tree = self.shared.tree_mut();
+        let shared = self.shared;
+        shared.tree.change(|tree| self.put(tree, path, found))
+    }
+
+    fn put(&mut self, tree: &mut Tree, path: String, found: Found) -> Result<(), Stop> {
+        let relative = self.shared.relative(&path).unwrap_or_default();
         tree.newest = self.seen;
         match found {
             Found::Nothing => tree.remove(relative),
@@ -272,7 +277,7 @@ impl<'a> Reader<'a> {
             // What is known already is kept by events.
             let is_known = || {
                 let relative = self.shared.relative(&path)?;
-                self.shared.tree().node(relative).map(drop)
+                self.shared.tree.look(|tree| tree.node(relative).map(drop))
             };
             if self.reads_all || is_known().is_none() {
                 return Some(path);

@@ -1,6 +1,10 @@
 //! What the future of a cached tree and its readers share.
+//!
+//! Readers look at the tree while they run code of their own, which may look at it again. So no
+//! look holds a lock of the standard library, behind whose waiting writers a second one would wait.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::cell::Cell;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use zk_client::Zxid;
@@ -27,20 +31,12 @@ impl Default for TreeLimits {
 pub(super) struct Shared {
     pub(super) root: String,
     pub(super) limits: TreeLimits,
-    pub(super) tree: RwLock<Tree>,
+    pub(super) tree: Held,
     /// The highest zxid that somebody waits for.
     pub(super) wanted: watch::Sender<Zxid>,
 }
 
 impl Shared {
-    pub(super) fn tree(&self) -> RwLockReadGuard<'_, Tree> {
-        self.tree.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn tree_mut(&self) -> RwLockWriteGuard<'_, Tree> {
-        self.tree.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The path from the root of the tree on, or `None` if it is not in the tree.
     pub(super) fn relative<'p>(&self, path: &'p str) -> Option<&'p str> {
         let below = path.strip_prefix(self.root.trim_end_matches('/'))?;
@@ -66,5 +62,104 @@ impl Shared {
     pub(super) fn ceiling(&self) -> (usize, usize) {
         let TreeLimits { max_nodes, max_bytes } = self.limits;
         (max_nodes.saturating_mul(2), max_bytes.saturating_mul(2))
+    }
+}
+
+thread_local! {
+    /// How many looks at trees this thread is in.
+    static LOOKS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A tree that one changes while many look at it.
+///
+/// A change waits until no look is left, and new looks wait for it. A look inside of a look does
+/// not wait, because the change waits for the outer one. No lock is held while a look lasts.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    state: Mutex<State>,
+    turn: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Each look has a clone.
+    tree: Arc<Tree>,
+    /// True while a change waits for the looks.
+    is_due: bool,
+}
+
+impl Held {
+    pub(super) fn look<R>(&self, look: impl FnOnce(&Tree) -> R) -> R {
+        // Dropped behind the tree.
+        let leaving = Leaving(self);
+        let tree = leaving.enter();
+        look(&tree)
+    }
+
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut Tree) -> R) -> R {
+        let mut state = self.state();
+        loop {
+            if let Some(tree) = Arc::get_mut(&mut state.tree) {
+                let changed = change(tree);
+                if std::mem::take(&mut state.is_due) {
+                    self.turn.notify_all();
+                }
+                return changed;
+            }
+            state.is_due = true;
+            state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a look, also one that panics.
+struct Leaving<'a>(&'a Held);
+
+impl Leaving<'_> {
+    fn enter(&self) -> Arc<Tree> {
+        let is_inside = LOOKS.replace(LOOKS.get() + 1) > 0;
+        let state = self.0.turn.wait_while(self.0.state(), |state| state.is_due && !is_inside);
+        Arc::clone(&state.unwrap_or_else(PoisonError::into_inner).tree)
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        LOOKS.set(LOOKS.get() - 1);
+        if self.0.state().is_due {
+            self.0.turn.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_look_inside_of_a_look_goes_on_while_a_change_waits_and_other_looks_follow_it() {
+        let held = Held::default();
+        thread::scope(|threads| {
+            let late = held.look(|_| {
+                let change = threads.spawn(|| held.change(|tree| tree.nodes = 1));
+                while !held.state().is_due {
+                    thread::yield_now();
+                }
+                let late = threads.spawn(|| held.look(|tree| tree.nodes));
+                for _ in 0..3 {
+                    assert_eq!(held.look(|_| held.look(|tree| tree.nodes)), 0);
+                }
+                assert!(!change.is_finished());
+                late
+            });
+            assert_eq!(late.join().unwrap(), 1, "it waits for the change");
+        });
+        assert_eq!(LOOKS.get(), 0);
     }
 }

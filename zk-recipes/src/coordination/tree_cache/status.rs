@@ -17,7 +17,8 @@ pub struct TreeStatus {
     /// Whether the tree may be outdated. As long as it is [`Unknown`](Freshness::Unknown), the
     /// tree looks empty.
     pub freshness: Freshness,
-    /// Every change up to this transaction is in the tree. It never goes back.
+    /// Every change up to this transaction is in the tree. It never goes back, unless the tree
+    /// [begins anew](crate::TreeCache#what-it-promises).
     ///
     /// Some nodes may be newer: those whose [`mzxid`](crate::TreeNode::mzxid) is greater. Between
     /// two changes there is none, and the tree is exactly that of the server at this zxid.
@@ -31,6 +32,8 @@ pub struct TreeStatus {
     /// Why the tree could not be read, if the last attempt failed for another reason than a lost
     /// connection.
     pub error: Option<Error>,
+    /// How often the tree has begun anew.
+    pub(super) beginning: u64,
 }
 
 /// Tells that the tree is current, at a status whose zxid it has reached.
@@ -47,8 +50,21 @@ pub(super) fn tell_current(
         // either this sees what is wanted, or the caller sees this status.
         let is_awaited = status.zxid < wanted();
         let zxid = status.zxid.max(now.zxid);
-        *status = TreeStatus { freshness: Freshness::Current, zxid, ..now };
+        let beginning = status.beginning;
+        *status = TreeStatus { freshness: Freshness::Current, zxid, beginning, ..now };
         !is_known || is_awaited
+    });
+}
+
+/// Tells that the zxid begins anew, and with it what is wanted, which `reset` lets go.
+///
+/// A caller says what it wants, and then looks at the status. So either `reset` lets that go, or it
+/// is of the time before this status: in any case the caller sees this, and says it again.
+pub(super) fn begin_anew(tell: &watch::Sender<TreeStatus>, reset: impl FnOnce() -> Zxid) {
+    tell.send_modify(|status| {
+        reset();
+        (status.zxid, status.error) = (Zxid::default(), None);
+        status.beginning += 1;
     });
 }
 

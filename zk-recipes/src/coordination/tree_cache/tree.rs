@@ -41,6 +41,14 @@ impl TreeNode {
             ephemeral_owner: stat.ephemeral_owner,
         }
     }
+
+    fn is(&self, node: &Node) -> bool {
+        let Node { data, stat, .. } = node;
+        let is_same = (self.czxid, self.mzxid) == (stat.czxid, stat.mzxid)
+            && (self.version, self.ephemeral_owner) == (stat.version, stat.ephemeral_owner);
+        // If older data took the place of the ensemble's, a zxid may come twice.
+        is_same && self.data[..] == data[..]
+    }
 }
 
 /// Where a node was put.
@@ -84,7 +92,7 @@ impl Entry {
     /// Puts what was read in the place of what was known. Returns the length of the old data if it
     /// differs. A node that was made anew has new children, and events of the old ones.
     fn update(&mut self, node: &Node) -> Option<usize> {
-        let differs = self.node.mzxid != node.stat.mzxid;
+        let differs = !self.node.is(node);
         differs.then(|| std::mem::replace(&mut self.node, TreeNode::new(node)).data.len())
     }
 }
