@@ -3,10 +3,12 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
-use zk_client::{Client, CreateOptions, Op};
+use tokio::time::timeout;
+use zk_client::{Acl, Client, CreateOptions, ErrorCode, Id, Op, Perms};
 
-use super::journal::{FOLDER, nodes};
+use super::journal::{FOLDER, folders, nodes};
 use super::process::Stage;
 use super::random::Random;
 
@@ -17,6 +19,9 @@ const WORDS: [&[u8]; 3] = [b"seen", b"__REVOKE__", b"unlock"];
 
 /// The longest time that others stay in the folder, in milliseconds.
 const STAYS: u64 = 120;
+
+/// The pause before a request of the operator is repeated.
+const PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) struct Others {
     stage: Arc<Stage>,
@@ -83,6 +88,24 @@ impl Others {
         }
     }
 
+    /// Takes the permission to delete from all folders, and gives it back after a while, or when
+    /// faults end.
+    pub(super) fn withhold(&self, time: Duration) {
+        let (stage, client) = (Arc::clone(&self.stage), self.client.clone());
+        let folders = folders(&stage.world.lock().unwrap().core);
+        tokio::spawn(async move {
+            for folder in &folders {
+                permit(&client, folder, Perms::ALL.without(Perms::DELETE)).await;
+            }
+            stage.world.lock().unwrap().journal.strike("delete withheld");
+            drop(timeout(time, stage.storm_is_over()).await);
+            for folder in &folders {
+                permit(&client, folder, Perms::ALL).await;
+            }
+            stage.note(|| "delete is permitted again".to_owned());
+        });
+    }
+
     /// Queues a contender of another client, which leaves after a while.
     pub(super) fn queue_up(&mut self) {
         self.stay("strangers", "-lock-");
@@ -99,10 +122,28 @@ impl Others {
         let stem = format!("{FOLDER}/{:032x}{marker}", self.client.unique());
         let created = self.client.create_owned(&stem, b"", &OWNED);
         let stays = self.random.millis(0..STAYS);
+        let client = self.client.clone();
         self.counts(what, async move {
             let node = created.await?;
             tokio::time::sleep(stays).await;
-            node.delete().await
+            let path = node.path().to_owned();
+            let mut deleted = node.delete().await.map(drop);
+            // The client tries again once in its session timeout, which is an hour.
+            while deleted.as_ref().is_err_and(|error| error.code() == Some(ErrorCode::NO_AUTH)) {
+                tokio::time::sleep(PAUSE).await;
+                deleted = client.delete(&path, None).await;
+            }
+            deleted
         });
+    }
+}
+
+/// Sets what everybody may do with a folder, if it is still there.
+async fn permit(client: &Client, folder: &str, perms: Perms) {
+    let acl = [Acl::new(perms, Id::ANYONE)];
+    while let Err(error) = client.set_acl(folder, &acl, None).await
+        && error.is_connection_loss()
+    {
+        tokio::time::sleep(PAUSE).await;
     }
 }

@@ -9,8 +9,10 @@ pub const HAPPENINGS: &[&str] = &[
     "acquires whose node vanished",
     "all hung up",
     "born with the names of the last life",
+    "carried out and disowned",
     "cut",
     "cut in the middle",
+    "delete withheld",
     "deleted by the operator",
     "deleted by the operator, with others",
     "event lost",
@@ -30,6 +32,7 @@ pub const HAPPENINGS: &[&str] = &[
     "releases unconfirmed",
     "reply cut",
     "reply delayed",
+    "reply in pieces",
     "reply lost",
     "request lost",
     "request refused",
@@ -41,7 +44,7 @@ pub const HAPPENINGS: &[&str] = &[
 ];
 
 /// Further events with one-level locks.
-pub const ONE_LEVEL: &[&str] = &["released with a write"];
+pub const ONE_LEVEL: &[&str] = &["holds that began with enough", "released with a write"];
 
 /// Further events with readers.
 pub const SHARED: &[&str] = &["grants to readers"];
@@ -83,7 +86,9 @@ pub const RELATIVES: &[&str] = &[
     "acquires cancelled",
     "acquires ended with the session",
     "born with the names of the last life",
+    "carried out and disowned",
     "cut",
+    "delete withheld",
     "deleted by the operator",
     "expired",
     "half-open",
@@ -91,6 +96,7 @@ pub const RELATIVES: &[&str] = &[
     "partitioned",
     "paused",
     "process died",
+    "reply in pieces",
     "reply lost",
     "request lost",
     "server restarted",
@@ -102,6 +108,7 @@ pub const SEMAPHORE: &[&str] = &[
     "acquires whose node vanished",
     "deleted by the operator, with others",
     "folder reaped",
+    "holds that began with enough",
     "losses told",
     "permits in kazoo's layout",
     "permits of many",
@@ -116,6 +123,7 @@ pub const ELECTION: &[&str] = &[
     "acquires that connections broke",
     "acquires whose node vanished",
     "event lost",
+    "holds that began with enough",
     "terms after another",
     "terms to the end",
 ];
@@ -192,6 +200,7 @@ pub const DOUBLE_BARRIER: &[&str] = &[
     "event lost",
     "expired by a reply",
     "folder reaped",
+    "holds that began with enough",
     "leaves begun anew",
     "losses told",
     "reply delayed",
@@ -209,6 +218,7 @@ pub const GROUP: &[&str] = &[
     "event lost",
     "expired by a reply",
     "folder reaped",
+    "holds that began with enough",
     "losses told",
     "releases of what was lost",
     "reply delayed",

@@ -37,6 +37,13 @@ pub(super) fn nodes(core: &Core) -> Vec<String> {
     nodes
 }
 
+/// The paths of all folders in which contenders, permits and members have their nodes.
+pub(super) fn folders(core: &Core) -> BTreeSet<String> {
+    let of = |node: &String| node.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+    let folders = nodes(core).iter().filter_map(of).collect::<BTreeSet<_>>();
+    folders.into_iter().chain([FOLDER.to_owned()]).collect()
+}
+
 /// A node that is written only under the lock.
 pub(super) const COUNTER: &str = "/counter";
 
@@ -111,6 +118,8 @@ pub(super) struct Journal {
     gone: BTreeMap<i64, (Zxid, Option<SessionId>)>,
     /// Readers in the places of former writers.
     recast: BTreeSet<String>,
+    /// The numbers of the contenders that have left the queue, and when.
+    left: Vec<(i64, Instant)>,
     /// How often each session has written to the folder's own data.
     written: BTreeMap<i64, u64>,
     /// Sessions that were ended before their timeout.
@@ -139,6 +148,7 @@ impl Journal {
             alive: BTreeMap::new(),
             gone: BTreeMap::new(),
             recast: BTreeSet::new(),
+            left: Vec::new(),
             written: BTreeMap::new(),
             ended_early: Vec::new(),
             times: BTreeMap::new(),
@@ -181,6 +191,7 @@ impl Journal {
                     self.alive.insert(path.clone(), zxid.0);
                 }
                 Change::Deleted => {
+                    self.left.extend(contender(path).map(|(number, _)| (number, now())));
                     let gone = self.alive.remove(path).map(|created| (created, (*zxid, *session)));
                     self.gone.extend(gone);
                 }
@@ -194,6 +205,13 @@ impl Journal {
                 format!("    {zxid} {change:?} {path} by {by}")
             });
         }
+    }
+
+    /// Since when nobody is ahead of a contender, if that is so.
+    pub(super) fn first_since(&self, path: &str, czxid: i64) -> Option<Instant> {
+        let (number, _) = contender(path)?;
+        let ahead = self.left.iter().filter(|(other, _)| *other < number).map(|(_, at)| *at);
+        ahead.chain(self.times.get(&Zxid(czxid)).copied()).max()
     }
 
     /// How often a session has written to the folder's own data.

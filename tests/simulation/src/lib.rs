@@ -53,6 +53,8 @@ mod members;
 
 mod folder;
 
+mod kinds;
+
 mod nemesis;
 
 mod check;

@@ -52,6 +52,8 @@ pub(super) struct Pipe {
     pub(super) is_deaf: bool,
     /// What happens between the next two frames that are sent together.
     pub(super) tear: Option<Tear>,
+    /// What is sent next arrives in small pieces, each so long behind the one before at most.
+    pub(super) drip: Option<Duration>,
 }
 
 /// What happens between two frames.
@@ -88,6 +90,7 @@ impl Link {
     pub(super) fn mend(&mut self) {
         for pipe in [&mut self.up, &mut self.down] {
             (pipe.budget, pipe.tear, pipe.is_deaf) = (None, None, false);
+            pipe.drip = None;
         }
     }
 }
@@ -102,6 +105,7 @@ impl Pipe {
             is_silent: false,
             is_deaf: false,
             tear: None,
+            drip: None,
         }
     }
 }

@@ -61,6 +61,14 @@ impl Job {
                 if matches!(manner, Manner::TakesOver) {
                     self.stage.count("takeovers");
                 }
+                judge::begins(
+                    &self.stage,
+                    &ask,
+                    &self.client,
+                    ask.at,
+                    member.state(),
+                    member.remaining(),
+                );
                 self.be_joined(member).await;
             }
             Some(Ok(None)) => self.stage.count("tries in vain"),

@@ -11,6 +11,7 @@ use super::clock::now;
 use super::folder::Others;
 use super::gate::Mode;
 use super::journal::{FOLDER, nodes};
+use super::kinds::{KINDS, Kind, PEACEFUL};
 use super::link::Tear;
 use super::network::{Party, Reception, Way};
 use super::process::Stage;
@@ -22,75 +23,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The fault of the server that ends a session before its timeout.
 const EXPIRED_BY_REPLY: &str = "expired by a reply";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Cut,
-    CutInTheMiddle,
-    Disconnect,
-    HalfOpen,
-    OneWay,
-    Restart,
-    Unreachable,
-    Slow,
-    Expire,
-    Partition,
-    Request,
-    Event,
-    Pause,
-    Crash,
-    Delete,
-    Purge,
-    Write,
-    Reap,
-    DeleteTwo,
-    Stranger,
-    Child,
-    Stall,
-    Tear,
-    CutBetween,
-    GiveUp,
-}
+/// The fault of the server that carries a request out and answers it with an error all the same.
+const DISOWNED: &str = "carried out and disowned";
 
-/// The faults with their weights: in the storm, and where contenders requeue.
-const KINDS: [(Kind, u64, u64); 25] = [
-    (Kind::Cut, 8, 6),
-    (Kind::CutInTheMiddle, 6, 6),
-    (Kind::Disconnect, 4, 4),
-    (Kind::HalfOpen, 2, 1),
-    (Kind::OneWay, 2, 1),
-    (Kind::Restart, 1, 1),
-    (Kind::Unreachable, 2, 1),
-    (Kind::Slow, 4, 2),
-    (Kind::Expire, 2, 4),
-    (Kind::Partition, 2, 2),
-    (Kind::Request, 16, 8),
-    (Kind::Event, 3, 2),
-    (Kind::Pause, 3, 4),
-    (Kind::Crash, 3, 4),
-    (Kind::Delete, 3, 10),
-    (Kind::Purge, 3, 2),
-    (Kind::Write, 3, 6),
-    (Kind::Reap, 2, 0),
-    (Kind::DeleteTwo, 0, 6),
-    (Kind::Stranger, 0, 6),
-    (Kind::Child, 0, 4),
-    (Kind::Stall, 0, 6),
-    (Kind::Tear, 0, 6),
-    (Kind::CutBetween, 0, 4),
-    (Kind::GiveUp, 0, 16),
-];
-
-/// Faults that change the queue, or delay a notification, and break nothing.
-const PEACEFUL: [Kind; 8] = [
-    Kind::Delete,
-    Kind::DeleteTwo,
-    Kind::Write,
-    Kind::Stranger,
-    Kind::Child,
-    Kind::Stall,
-    Kind::Tear,
-    Kind::GiveUp,
-];
+/// Codes that do not prove that nothing was carried out. Nobody knows the last one.
+pub(super) const UNPROVEN: [i32; 7] = [-1, -2, -5, -7, -122, -128, -999];
 
 /// The longest delay of bytes that does not count as a fault, in milliseconds.
 const STALL: u64 = 60;
@@ -216,6 +153,13 @@ impl Nemesis {
                 self.later(after, move |stage| stage.call_off(process));
             }
             Kind::CutBetween => self.tear(Tear::Cut),
+            Kind::Drip => self.link("reply in pieces", |world, id, random| {
+                world.drip(id, random.millis(5..400));
+            }),
+            Kind::Withhold => {
+                let time = self.random.millis(50..3000);
+                self.others.withhold(time);
+            }
             Kind::Reap => {
                 let world = &mut *self.stage.world.lock().unwrap();
                 if world.core.has_node(FOLDER) && nodes(&world.core).is_empty() {
@@ -238,7 +182,11 @@ impl Nemesis {
                 core.set_serving(now, true);
             });
         }
-        for gate in self.stage.cast.lock().unwrap().gates.values() {
+        let cast = &mut *self.stage.cast.lock().unwrap();
+        for (process, gate) in &cast.gates {
+            if gate.mode() == Mode::Frozen {
+                cast.woken.insert(*process, now());
+            }
             gate.set(Mode::Open, false);
         }
     }
@@ -390,7 +338,7 @@ impl Nemesis {
         let Some(session) = self.victim() else {
             return;
         };
-        let (name, fault) = match self.random.within(0..10) {
+        let (name, fault) = match self.random.within(0..12) {
             0 => ("request lost", Fault::lose_request()),
             1..4 => ("reply lost", Fault::lose_reply()),
             4 => {
@@ -401,11 +349,15 @@ impl Nemesis {
             6 => ("reply delayed", Fault::delay(self.random.millis(1..1500))),
             7 => ("request refused", Fault::refuse(ErrorCode::THROTTLED_OP)),
             8 => (EXPIRED_BY_REPLY, Fault::expire_session()),
-            _ => ("session swapped", Fault::swap_session()),
+            9 => ("session swapped", Fault::swap_session()),
+            _ => {
+                let code = self.random.pick(&UNPROVEN).unwrap_or_default();
+                (DISOWNED, Fault::disown(ErrorCode(code)))
+            }
         };
         let ops = self.ops;
         let op = match name {
-            "reply lost" if self.random.percent(50) => Some(ops[0]),
+            "reply lost" | DISOWNED if self.random.percent(50) => Some(ops[0]),
             // A refused removal leaves a watch in place, and some of these watches never fire.
             "request refused" if self.rounds => self.random.pick(&ops),
             _ => self.random.pick(&ops).filter(|_| self.random.percent(70)),
@@ -440,6 +392,7 @@ impl Nemesis {
         world.journal.note(|| format!("process {process} stops for {for_long:?}"));
         self.later(for_long, move |stage| {
             stage.world.lock().unwrap().journal.note(|| format!("process {process} goes on"));
+            stage.cast.lock().unwrap().woken.insert(process, now());
             gate.set(Mode::Open, last_first);
         });
     }

@@ -151,6 +151,13 @@ impl World {
         }
     }
 
+    /// Lets what the server sends next arrive in pieces that come so long after another at most.
+    pub(super) fn drip(&mut self, id: ConnectionId, gap: Duration) {
+        if let Some(pipe) = self.pipe(id, Way::Down) {
+            pipe.drip = Some(gap);
+        }
+    }
+
     pub(super) fn heard(&self, process: usize) -> Zxid {
         self.heard.get(&process).copied().unwrap_or_default()
     }
@@ -215,6 +222,14 @@ impl World {
             *left -= bytes.len();
         }
         let spent = pipe.budget == Some(0);
+        if let Some(gap) = pipe.drip.take() {
+            for _ in 0..self.random.within(1..5).min(bytes.len() as u64) {
+                let part = bytes.split_to(self.random.within(0..bytes.len() as u64) as usize);
+                self.carry_whole(id, way, part);
+                let pause = self.random.millis(0..gap.as_millis() as u64);
+                self.stall(id, way, pause);
+            }
+        }
         while bytes.len() > 1 && self.random.percent(30) {
             // A cut between two frames is the most dangerous.
             let between = frames::ends(&bytes).filter(|end| *end < bytes.len()).collect::<Vec<_>>();

@@ -43,7 +43,17 @@ impl Job {
             }
         };
         match for_polls(polls, acquire).await {
-            Some(Ok(Some(permit))) => self.keep_permits(permit, permits).await,
+            Some(Ok(Some(permit))) => {
+                judge::begins(
+                    &self.stage,
+                    &ask,
+                    &self.client,
+                    ask.at,
+                    permit.state(),
+                    permit.remaining(),
+                );
+                self.keep_permits(permit, permits).await;
+            }
             Some(Ok(None)) | None => self.stage.count("acquires cancelled"),
             Some(Err(error)) => judge::failed(&self.stage, &ask, &error),
         }

@@ -68,6 +68,10 @@ pub(super) struct Cast {
     pub(super) idle: BTreeSet<Name>,
     /// The processes that are to give up the places where they wait.
     pub(super) quitters: BTreeSet<usize>,
+    /// The processes with several tasks.
+    pub(super) crowds: BTreeSet<usize>,
+    /// When each process went on last, after it had been stopped.
+    pub(super) woken: BTreeMap<usize, Instant>,
     /// The percentage of unusual turns, where contenders requeue.
     pub(super) unrest: u64,
     /// From this time on a lock that is asked for must be acquired.
@@ -100,6 +104,13 @@ impl Stage {
         self.note(|| format!("{phase:?}"));
         *self.phase.lock().unwrap() = phase;
         self.changed.notify_waiters();
+    }
+
+    /// Waits until nothing goes wrong any more.
+    pub(super) async fn storm_is_over(&self) {
+        while self.phase() == Phase::Storm {
+            self.changed.notified().await;
+        }
     }
 
     /// Waits until no task wants anything any more.
@@ -162,6 +173,9 @@ pub(super) async fn live(stage: Arc<Stage>, plan: Plan, mut random: Random) {
     let Plan { process, family, tasks, late } = plan;
     if !late.is_zero() {
         tokio::time::sleep(late).await;
+    }
+    if tasks > 1 {
+        stage.cast.lock().unwrap().crowds.insert(process);
     }
     let mut seed = random.next();
     let mut life = 0;

@@ -33,7 +33,17 @@ impl Job {
             () = stage.calm_is_over() => None,
         };
         match entered {
-            Some(Ok(round)) => self.be_inside(round, &ask).await,
+            Some(Ok(round)) => {
+                judge::begins(
+                    &self.stage,
+                    &ask,
+                    &self.client,
+                    ask.at,
+                    round.state(),
+                    round.remaining(),
+                );
+                self.be_inside(round, &ask).await;
+            }
             Some(Err(error)) => judge::failed(&self.stage, &ask, &error),
             None => self.stage.count("acquires cancelled"),
         }

@@ -396,6 +396,38 @@ fn a_look_that_was_refused_leaves_the_outcome_open_and_is_repeated() {
 }
 
 #[test]
+fn a_look_that_was_refused_is_repeated_on_the_same_connection() {
+    // The sync, the request behind it, and the look at the candidate.
+    for refused in 2..=4 {
+        let (mut bench, _) = lost();
+        bench.attach();
+        for xid in 2..=refused {
+            bench.sent();
+            match xid {
+                _ if xid == refused => bench.refuse(xid, ErrorCode(-999)),
+                2 => bench.answer(2, &()),
+                _ => bench.answer_ephemerals(xid, "/locks/", FOUND),
+            }
+        }
+        if refused == 2 {
+            bench.answer_ephemerals(3, "/locks/", OTHERS);
+        }
+        assert_eq!(bench.said(), ["1 lost, sent"], "{refused}");
+        bench.sent();
+        let (mut deleted, end) = (0, bench.now + 3 * TIMEOUT);
+        while deleted == 0 && bench.now < end {
+            bench.pass(bench.due_in().unwrap());
+            for request in bench.requests() {
+                deleted += u32::from(request.op() == OpCode::DELETE);
+                answer(&mut bench, &request, FOUND);
+            }
+        }
+        assert_eq!(deleted, 1, "{refused}");
+        assert_eq!(bench.load(), (0, 0, 0));
+    }
+}
+
+#[test]
 fn a_create_whose_answer_does_not_decode_is_looked_for() {
     let (mut bench, _) = creating();
     bench.answer(1, &List::<&str>::NULL);

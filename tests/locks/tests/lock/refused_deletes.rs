@@ -40,10 +40,15 @@ const FOLDERS: [&str; 8] = [
 
 /// Sets what everybody may do with all folders.
 async fn permit(world: &World, perms: Perms) {
+    permit_in(world, &FOLDERS, perms).await;
+}
+
+/// Sets what everybody may do with these folders.
+async fn permit_in(world: &World, folders: &[&str], perms: Perms) {
     let acl = Acl::new(perms, Id::ANYONE);
     let acl = [zk_proto::Acl::from(&acl)];
     let mut client = RawClient::open(&world.server).await;
-    for path in FOLDERS {
+    for path in folders {
         client.reply(&SetAclRequest { path, acl: List::new(&acl), version: -1 }).await;
     }
 }
@@ -121,4 +126,21 @@ async fn a_waiter_that_gave_up_without_the_permission_lets_the_next_one_in_when_
     permit(&world, Perms::ALL).await;
     held.release().await.unwrap();
     drop(timeout(4 * TIMEOUT, next).await.unwrap().unwrap());
+}
+
+/// The permits come back, and the turn that led to them stays.
+#[tokio::test(start_paused = true)]
+async fn whose_turn_at_a_semaphore_cannot_end_is_told_when_the_permit_is_given_back() {
+    let world = World::new();
+    let client = world.client().await;
+    for path in FOLDERS {
+        client.create(path, b"", &CreateOptions::persistent()).await.unwrap();
+    }
+    permit_in(&world, &["/r/one/locks"], Perms::ALL.without(Perms::DELETE)).await;
+    let semaphore = Semaphore::new(&client, "/r/one", 1).unwrap();
+    let permit = semaphore.acquire().await.unwrap();
+    let error = permit.release().await.unwrap_err();
+    assert_eq!(error.client().and_then(zk_client::Error::code), Some(ErrorCode::NO_AUTH));
+    let turns = client.undeleted();
+    assert!(turns.len() == 1 && turns[0].starts_with("/r/one/locks/"), "{turns:?}");
 }

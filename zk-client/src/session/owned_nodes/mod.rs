@@ -49,7 +49,7 @@ pub(crate) struct OwnedNodes<T> {
     effects: VecDeque<Effect<T>>,
     /// How many times the session was attached to a server.
     epoch: u64,
-    /// True if a node may be in [`State::Suspect`].
+    /// True if a node may be in [`State::Suspect`], or in [`State::Lost`] without a search.
     suspects: bool,
     searches: SearchQueue,
     /// How many times suspects were searched for again on this connection.
@@ -339,9 +339,7 @@ impl<T> OwnedNodes<T> {
                 node.unreadable = true;
                 self.search_next_candidate(id);
             }
-            // Nothing was learnt. The caller must not have to wait for the next connection. A
-            // node that is found there has no holder any more and is deleted.
-            (NodeOp::Stat, Err(_)) => node.report_lost(true, effects),
+            (NodeOp::Stat, Err(_)) => self.learnt_nothing(id),
             // A delete.
             _ => self.delete_answered(id, &path, result),
         }

@@ -75,14 +75,7 @@ impl<T> OwnedNodes<T> {
             Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)) if op == NodeOp::Ephemerals => {
                 self.search(asked);
             }
-            // Nothing was learnt, as for a candidate that cannot be looked at.
-            Err(_) => {
-                for id in asked {
-                    if let Some(node) = self.nodes.get_mut(&id) {
-                        node.report_lost(true, &mut self.effects);
-                    }
-                }
-            }
+            Err(_) => asked.into_iter().for_each(|id| self.learnt_nothing(id)),
         }
         self.begin_searches();
         Ok(())
@@ -103,7 +96,7 @@ impl<T> OwnedNodes<T> {
         }
     }
 
-    /// True if nodes may exist or appear later although they were not found.
+    /// True if nodes may exist or appear later that were not found, or could not be searched for.
     #[inline]
     pub(crate) fn has_suspects(&self) -> bool {
         self.suspects
@@ -111,7 +104,12 @@ impl<T> OwnedNodes<T> {
 
     /// The suspects without a request that is queued or in flight.
     fn suspects(&mut self) -> impl Iterator<Item = (OwnedNodeId, &mut Owned<T>)> {
-        let is_suspect = |node: &Owned<T>| matches!(node.state, State::Suspect { .. });
+        let is_suspect = |node: &Owned<T>| match node.state {
+            State::Suspect { .. } => true,
+            // Nothing was learnt when it was searched for.
+            State::Lost { .. } => node.waiting.is_none(),
+            _ => false,
+        };
         self.suspects = self.nodes.values().any(is_suspect);
         let is_idle = move |node: &Owned<T>| is_suspect(node) && node.open_requests == 0;
         self.nodes.iter_mut().map(|(id, node)| (*id, node)).filter(move |(_, it)| is_idle(it))
@@ -150,8 +148,17 @@ impl<T> OwnedNodes<T> {
         match node.candidates.pop() {
             Some(path) => node.send(id, NodeOp::Stat, path.into(), &mut self.effects),
             // The owner of a candidate is unknown: it may be ours.
-            None if node.unreadable => node.report_lost(true, &mut self.effects),
+            None if node.unreadable => self.learnt_nothing(id),
             None => self.missing(id),
+        }
+    }
+
+    /// A search was refused, or a candidate cannot be looked at. The caller must not have to wait
+    /// until something is learnt. A node that is found later has no holder any more and is deleted.
+    pub(super) fn learnt_nothing(&mut self, id: OwnedNodeId) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.report_lost(true, &mut self.effects);
+            self.suspects = true;
         }
     }
 
