@@ -1,7 +1,7 @@
 //! The invariants that hold at every moment: who may hold the lock at the same time, what guards
 //! report, how long other contenders wait, and which errors are allowed.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use zk_client::{Client, ErrorCode};
 use zk_embedded::Zxid;
