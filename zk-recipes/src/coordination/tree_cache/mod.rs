@@ -66,9 +66,9 @@ pub use self::tree::TreeNode;
 ///
 /// The exception is an ensemble whose data was replaced by older data, for instance from a backup.
 /// It looks like a server that lags, for one session timeout, and the tree is `Stale` with the
-/// error [`Behind`](zk_client::ErrorKind::Behind). Then an empty transaction shows that the ensemble
-/// itself is behind, and the tree begins anew: its zxid goes back to 0, and then becomes that of the
-/// new data. The nodes stay until they are read again.
+/// error [`Behind`](zk_client::ErrorKind::Behind). Then an empty transaction shows that the
+/// ensemble itself is behind, and the tree begins anew: its zxid goes back to 0, and then becomes
+/// that of the new data. The nodes stay until they are read again.
 ///
 /// A server [without a quorum](zk_client::SessionState::ConnectedReadOnly) gives no current tree:
 /// while the client is connected to one, the tree is `Stale`, as while the client is cut off.
