@@ -58,11 +58,13 @@ impl Place {
     /// was lost.
     pub(crate) async fn listed(&mut self, listing: Listing) -> Result<Option<Standing>, Error> {
         match listing.answer().await {
-            Ok((list, watch)) => {
+            Ok((list, watcher)) => {
+                // Dropped quietly if it is not needed.
+                let watch = watcher.map(QuietWatch::from).unwrap_or_default();
                 let standing = self.standing(&list)?;
                 self.note_joined(Some(&standing));
                 if !standing.has_others {
-                    self.others = watch.map(QuietWatch::from).unwrap_or_default();
+                    self.others = watch;
                 }
                 Ok(Some(standing))
             }

@@ -28,7 +28,9 @@ fn size<F: Future>(_: impl FnOnce() -> F) -> usize {
 fn listed(list: &'static str) -> impl Iterator<Item = String> {
     let is_async = |line: &&str| {
         let (start, returned) = line.split_once(") -> ").unwrap_or((line, ""));
-        start.starts_with("pub async fn") || returned.contains("impl core::future")
+        let is_future = |name: &&str| returned.contains(*name);
+        start.starts_with("pub async fn")
+            || ["impl core::future", "Releasing"].iter().any(is_future)
     };
     list.lines().filter(is_async).map(|line| {
         let path = line.split_once("fn ").unwrap().1.split('(').next().unwrap();

@@ -2,11 +2,13 @@
 //! their turn.
 
 use std::cell::RefCell;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tokio::time::timeout;
 use zk_embedded::{ErrorCode, Fault, OpCode};
 use zk_recipes::{
     ErrorKind, LockState, Loss, OfTwoLevelLock, Options, Owner, ReentrantLock, ReentrantRwLock,
@@ -18,6 +20,29 @@ use zk_tests::peer::Clock;
 
 async fn stock(world: &World, options: Options<OfTwoLevelLock>) -> ReentrantLock {
     ReentrantLock::with_options(&world.client().await, LOCK, options).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_queues_up_behind_another_one_sends_three_requests() {
+    let world = World::new();
+    let (first, second) =
+        (stock(&world, Options::new()).await, stock(&world, Options::new()).await);
+    let (ana, ben) = (Owner::new(), Owner::new());
+    let held = first.acquire(&ana).await.unwrap();
+    let mut waits = pin!(second.acquire(&ben));
+    let (requests, waiting) = world
+        .requests(async {
+            let waiting = poll_once(waits.as_mut());
+            settle().await;
+            drop(poll_once(waits.as_mut()));
+            waiting
+        })
+        .await;
+    assert!(waiting.is_pending());
+    // A create, a listing, and the watches on both nodes: the listing's watch is not taken back.
+    assert_eq!(requests, 3);
+    drop(held);
+    drop(timeout(TIMEOUT, waits).await.unwrap().unwrap());
 }
 
 #[tokio::test(start_paused = true)]
