@@ -347,11 +347,9 @@ async fn a_client_without_tls_is_told_that_a_port_may_want_it() -> Result<()> {
     let front = bench.front(&bench.good()?)?;
     let builder = Client::builder().connect_timeout(PATIENCE);
     let error = builder.connector(front).connect("zk.test").await.expect_err("it speaks TLS");
-    assert_eq!(
-        error.attempts()[0].why,
-        "the server closed the connection instead of answering: perhaps it serves nobody now, has \
-         too many connections of this client's host, or wants TLS at this port"
-    );
+    let why = &error.attempts()[0].why;
+    assert!(why.starts_with("the server closed the connection instead of answering"), "{why}");
+    assert!(why.ends_with("or wants TLS at this port"), "{why}");
     Ok(())
 }
 

@@ -136,6 +136,16 @@ fn an_empty_answer_is_that_of_a_read_only_server() {
     assert!(hangup.contains("allow_read_only"), "{hangup}");
 }
 
+/// As servers do that open no local sessions.
+#[test]
+fn a_read_only_server_that_opens_no_session_says_so_in_place_of_an_answer() {
+    let mut bench = Bench::new(Bench::config());
+    bench.connect();
+    bench.frame(reply(Xid(0), 0x42, ErrorCode::NOT_READ_ONLY, &()));
+    let [hangup] = bench.said().try_into().unwrap();
+    assert!(hangup.contains("cut off from its ensemble"), "{hangup}");
+}
+
 #[test]
 fn a_new_session_cannot_be_expired() {
     let mut bench = Bench::new(Bench::config());

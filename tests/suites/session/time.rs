@@ -180,7 +180,8 @@ fn an_attempt_has_its_share_of_the_timeout() {
         bench.pass(ATTEMPT - MS);
         assert_eq!(bench.said(), [""; 0]);
         bench.pass(MS);
-        assert_eq!(bench.said(), ["hangup: no handshake within 4s"]);
+        let said = bench.said();
+        assert!(said[0].starts_with("hangup: no handshake within 4s: "), "{said:?}");
         bench.session.handle_connected(bench.now);
         assert_eq!(bench.sent(), [""; 0], "too late");
         bench.cut();
@@ -197,7 +198,8 @@ fn the_handshakes_wait_counts_towards_the_attempt() {
     bench.session.handle_connected(bench.now);
     assert_eq!(bench.frames().len(), 1);
     bench.pass(MS);
-    assert_eq!(bench.said(), ["hangup: no handshake within 4s"]);
+    let said = bench.said();
+    assert!(said[0].starts_with("hangup: no handshake within 4s: "), "{said:?}");
 }
 
 /// When a session pings, hangs up and ends, with a server that answers `pongs` pings and a session

@@ -145,8 +145,9 @@ pub enum Hangup {
     Eof,
     /// The server closed the connection instead of answering the handshake.
     #[error(
-        "the server closed the connection instead of answering: perhaps it serves nobody now, has \
-         too many connections of this client's host, or wants TLS at this port"
+        "the server closed the connection instead of answering: perhaps it serves nobody now, is \
+         cut off from its ensemble and serves only reads (see allow_read_only), has too many \
+         connections of this client's host, or wants TLS at this port"
     )]
     NoHandshake,
     /// The socket failed.
@@ -156,7 +157,7 @@ pub enum Hangup {
     #[error("the server was silent for {0:?}")]
     Silence(Duration),
     /// Connecting and shaking hands took too long.
-    #[error("no handshake within {0:?}")]
+    #[error("no handshake within {0:?}: perhaps packets get lost, or it is no port of ZooKeeper")]
     AttemptTimedOut(Duration),
     /// The server broke the protocol.
     #[error("the server broke the protocol: {0}")]

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use zk_proto::{ConnectRequest, ConnectResponse, Decode, Password, Reader, SessionId, Zxid};
+use zk_proto::{
+    ConnectRequest, ConnectResponse, Decode, ErrorCode, Password, Reader, ReplyHeader, SessionId,
+    Zxid,
+};
 
 use crate::config::SessionIdentity;
 use crate::error::ProtocolError;
@@ -50,6 +53,14 @@ pub(crate) fn judge(
         return Err(ProtocolError::Handshake(
             "an empty answer, as of a read-only server (cut off from its ensemble) to a client \
              that needs one for writes; see allow_read_only",
+        ));
+    }
+    let mut reader = Reader::new(frame);
+    if ReplyHeader::decode(&mut reader).is_ok_and(|reply| reply.error == ErrorCode::NOT_READ_ONLY)
+        && reader.remaining() == 0
+    {
+        return Err(ProtocolError::Handshake(
+            "the server is cut off from its ensemble, serves only reads, and opens no sessions",
         ));
     }
     let answer = ConnectResponse::decode(&mut Reader::new(frame))?;
