@@ -63,7 +63,13 @@ impl Failure {
 
 /// Puts the options of this program where an error names settings of the library.
 fn in_options(message: String) -> String {
-    const OPTIONS: [(&str, &str); 3] = [
+    const OPTIONS: [(&str, &str); 8] = [
+        ("Client::create_all and ensure", "zk create --parents"),
+        ("add_auth", "--auth"),
+        // The program has no such option.
+        (" (see allow_read_only)", ""),
+        ("Limits::max_request and ", ""),
+        ("; only a new client helps, see SessionKeeper", ""),
         ("TlsOptions::identity", "--tls-cert and --tls-key"),
         ("TlsOptions::server_name", "--tls-name"),
         ("Limits::max_reply", "--max-reply"),

@@ -127,7 +127,7 @@ async fn a_failure_is_one_sentence_and_a_status() {
     for subcommand in ["get", "ls", "stat", "rm", "acl"] {
         check_error(&server, &[subcommand, "/none"], 1, "/none: ").await;
     }
-    check_error(&server, &["create", "/none/child"], 1, "/none/child: ").await;
+    check_error(&server, &["create", "/none/child"], 1, "see zk create --parents").await;
     check_error(&server, &["get", "no path"], 1, "no path: ").await;
     check(&server, &["create", "/a"], "/a\n").await;
     check_error(&server, &["create", "/a"], 1, "/a: ").await;
