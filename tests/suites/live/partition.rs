@@ -259,7 +259,8 @@ async fn a_holder_with_a_forbidden_write_at_an_isolated_follower_stops_before_a_
     let eager = ("zookeeper.enableEagerACLCheck".to_owned(), "true".to_owned());
     let config = ServerConfig { properties: vec![eager], ..config() };
     let mut ensemble = Ensemble::with_cuts(&config, 3).await?;
-    for attempt in 0..3 {
+    let mut proven = 0;
+    for attempt in 0..6 {
         ensemble.wait_for_all().await?;
         let cut = (ensemble.wait_for_quorum().await? + 1) % 3;
         let address = |member: usize| ensemble.members()[member % 3].address();
@@ -282,12 +283,16 @@ async fn a_holder_with_a_forbidden_write_at_an_isolated_follower_stops_before_a_
         retries.abort();
         let mut refused = capture.of("zk_client::request", "answered");
         refused.retain(|told| told.fields["error"] == "NoAuth");
-        ensure!(refused.len() > 20, "the follower was to refuse by itself: {refused:?}");
         let zxids = refused.iter().map(|told| &*told.fields["zxid"]);
         ensure!(zxids.clone().all(|zxid| zxid == "0x0"), "{:?}", zxids.collect::<Vec<_>>());
         let mode = ensemble.members()[cut].mode().await;
         ensure!(mode.is_some(), "the server that was cut off has given up, which proves nothing");
         ensemble.heal(cut);
+        // A follower that notices at once that it is alone hangs up, and refuses nothing by itself.
+        proven += usize::from(refused.len() > 20);
+        if proven == 3 {
+            return Ok(());
+        }
     }
-    Ok(())
+    bail!("the follower was to refuse by itself, and did so in {proven} of six attempts");
 }
