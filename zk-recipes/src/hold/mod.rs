@@ -392,11 +392,21 @@ impl Hold {
 
 /// A release that is on its way, as a future: see [`Guard::release`](crate::Guard::release).
 #[must_use = "the release happens in any case, but only awaiting it tells how it went"]
-pub struct Releasing(Pin<Box<dyn Future<Output = Result<Release, Error>> + Send>>);
+pub struct Releasing(Outcome);
+
+enum Outcome {
+    Known(Release),
+    Awaited(Pin<Box<dyn Future<Output = Result<Release, Error>> + Send>>),
+}
 
 impl Releasing {
     pub(crate) fn new(rest: impl Future<Output = Result<Release, Error>> + Send + 'static) -> Self {
-        Self(Box::pin(rest))
+        Self(Outcome::Awaited(Box::pin(rest)))
+    }
+
+    /// A release that asks no server.
+    pub(crate) fn known(release: Release) -> Self {
+        Self(Outcome::Known(release))
     }
 }
 
@@ -404,7 +414,10 @@ impl Future for Releasing {
     type Output = Result<Release, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.as_mut().poll(cx)
+        match &mut self.0 {
+            Outcome::Known(release) => Poll::Ready(Ok(*release)),
+            Outcome::Awaited(rest) => rest.as_mut().poll(cx),
+        }
     }
 }
 

@@ -124,8 +124,12 @@ impl LocalQueue {
 
     /// Polls a waiter, whether it was woken or not. Unless the decision is `Waits`, it is a waiter
     /// no longer.
-    pub(crate) fn poll(&mut self, id: WaiterId, state: NodeState) -> (Decision, Action) {
-        let at = self.waiters.binary_search_by_key(&id, |waiter| waiter.id).unwrap_or(usize::MAX);
+    pub(crate) fn poll(
+        &mut self,
+        id: WaiterId,
+        state: impl FnOnce() -> NodeState,
+    ) -> (Decision, Action) {
+        let at = self.position(id).unwrap_or(usize::MAX);
         let Some(&waiter) = self.waiters.get(at) else {
             return (Decision::Refused, Action::default());
         };
@@ -135,16 +139,39 @@ impl LocalQueue {
             self.waiters.remove(at);
             return (decision, Action::default());
         }
-        if let Some(entry) = self.admit(at, waiter, state) {
-            return (Decision::Entered(entry), self.decide(state));
+        let mut action = Action::default();
+        if self.may_be_next(at, waiter.role) {
+            let state = state();
+            if let Some(entry) = self.admit(at, waiter, state) {
+                return (Decision::Entered(entry), self.decide(state));
+            }
+            action = self.decide(state);
         }
-        let action = self.decide(state);
         let is_tried = matches!(self.state, State::Acquiring(tried) if tried.id == id);
         if waiter.patience == Patience::Tries && !is_tried {
             self.waiters.remove(at);
             return (Decision::Refused, action);
         }
         (Decision::Waits, action)
+    }
+
+    /// True if this waiter has no outcome yet.
+    pub(crate) fn is_waiting(&self, id: WaiterId) -> bool {
+        self.position(id).is_some()
+    }
+
+    fn position(&self, id: WaiterId) -> Option<usize> {
+        self.waiters.binary_search_by_key(&id, |waiter| waiter.id).ok()
+    }
+
+    /// True if polling this waiter may change anything. If not, nothing has to be known about the
+    /// node, which takes several locks to find out.
+    fn may_be_next(&self, at: usize, role: Role) -> bool {
+        match &self.state {
+            State::Idle => true,
+            State::Acquiring(_) => false,
+            State::Held(tenure) => tenure.has_room(role) && (at == 0 || role == Role::Shared),
+        }
     }
 
     /// Removes a waiter that does not want in any more.

@@ -277,8 +277,8 @@ impl Waiting<'_> {
         let (node, id, wakers) = (self.node, self.id, &self.node.wakers);
         loop {
             let mut local = node.local();
-            let state = node.state(local.hold.as_ref());
-            let (decision, mut action) = local.waiters.poll(id, state);
+            let Local { waiters, hold, .. } = &mut *local;
+            let (decision, mut action) = waiters.poll(id, || node.state(hold.as_ref()));
             if decision != Decision::Waits {
                 return Poll::Ready(self.end(local, decision, action));
             }
@@ -336,9 +336,11 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        // After the outcome is known, this changes nothing.
         self.node.wakers.lock().remove(&self.id);
         let mut local = self.node.local();
+        if !local.waiters.is_waiting(self.id) {
+            return;
+        }
         let state = self.node.state(local.hold.as_ref());
         let action = local.waiters.cancel(self.id, state);
         // The client deletes the node.

@@ -4,7 +4,6 @@
 //! A holder is an [`Owner`], which may acquire the lock again at once. The module `node` connects
 //! the two levels; this one has the handles and the guard.
 
-use std::future::ready;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -289,10 +288,10 @@ impl ReentrantGuard {
     pub fn release(&self) -> Releasing {
         let lost = self.hold.known_loss().is_some();
         self.leave().unwrap_or_else(|| {
-            Releasing::new(ready(Ok(match lost {
+            Releasing::known(match lost {
                 true => Release::AlreadyLost,
                 false => Release::Released,
-            })))
+            })
         })
     }
 

@@ -82,7 +82,8 @@ impl Bench {
     }
 
     fn look(&mut self, id: WaiterId) -> Action {
-        let (outcome, action) = self.queue.poll(id, self.state);
+        let state = self.state;
+        let (outcome, action) = self.queue.poll(id, || state);
         if outcome != Decision::Waits {
             self.present.remove(&id);
             self.outcomes.push((id, outcome));
