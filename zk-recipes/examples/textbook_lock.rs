@@ -9,7 +9,7 @@
 //!
 //! * A create whose answer is lost leaves a node that blocks everybody: `OwnedNode` of `zk-client`
 //!   finds it again. So it does with a delete that is lost, and a future that is dropped.
-//! * The folder may be missing, or its numbers used up: `src/queue/attempts.rs`.
+//! * The folder may be missing, or its numbers used up: `src/queue/missing_folder.rs`.
 //! * Others may name their nodes otherwise, so that names do not sort like their numbers:
 //!   `src/node/layout.rs`.
 //! * The connection may break while it waits, so that events are missed; our own node may be gone;

@@ -117,7 +117,7 @@ async fn a_real_server_starts_with_what_the_embedded_one_has_written() -> Result
 }
 
 /// Makes the files of a folder those of another one.
-fn copy(from: &Path, to: &Path) -> Result<()> {
+fn replace_files(from: &Path, to: &Path) -> Result<()> {
     for file in fs::read_dir(to)? {
         fs::remove_file(file?.path())?;
     }
@@ -137,7 +137,7 @@ async fn what_is_cached_follows_a_server_that_is_set_back_to_a_backup() -> Resul
     let persistent = CreateOptions::persistent();
     writer.create("/a", b"old", &persistent).await?;
     server.kill().await;
-    copy(&folder, backup.path())?;
+    replace_files(&folder, backup.path())?;
     server.restart().await?;
     for n in 0..20 {
         writer.create(&format!("/{n}"), b"", &persistent).await?;
@@ -150,18 +150,19 @@ async fn what_is_cached_follows_a_server_that_is_set_back_to_a_backup() -> Resul
     let (tree, follow_tree) = TreeCache::follow(&keeper, "/a", TreeLimits::default())?;
     tokio::spawn(follow_value);
     tokio::spawn(follow_tree);
-    tree.wait_for_zxid(zxid).await?;
+    let minute = Duration::from_secs(60);
+    timeout(minute, tree.wait_for_zxid(zxid)).await??;
     let has = |data: &'static [u8]| {
         move |cached: &Cached| {
             let node = cached.node.as_ref().filter(|node| node.data == data);
             node.is_some() && cached.freshness == Freshness::Current
         }
     };
-    value.wait_for(has(b"new")).await?;
+    timeout(minute, value.wait_for(has(b"new"))).await??;
     server.kill().await;
-    copy(backup.path(), &folder)?;
+    replace_files(backup.path(), &folder)?;
     server.restart().await?;
-    timeout(Duration::from_secs(60), value.wait_for(has(b"old"))).await??;
+    timeout(minute, value.wait_for(has(b"old"))).await??;
     let mut status = tree.status();
     let is_back = status.wait_for(|now| now.zxid < zxid && now.freshness == Freshness::Current);
     timeout(Duration::from_secs(60), is_back).await??;

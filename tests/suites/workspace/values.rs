@@ -27,7 +27,7 @@ fn items(attribute: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn kinds_are_keys_of_a_map() {
+fn enums_that_are_copied_and_compared_are_keys_of_a_map() {
     let derives = items("#[derive(");
     // One that borrows is a value off the wire and no kind.
     let is_kind = |item: &str| item.starts_with("pub enum ") && !item.contains('<');
@@ -54,7 +54,7 @@ fn what_ends_by_a_drop_asks_to_be_bound_to_a_name() {
 fn a_release_that_nobody_awaits_is_not_said_to_do_nothing() {
     let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("api/zk-recipes.txt");
     let list = fs::read_to_string(list).unwrap();
-    let calls = ["::release(&self)", "Membership::leave(&self)"];
+    let calls = ["::release(", "Membership::leave("];
     let is_release = |line: &&str| calls.iter().any(|call| line.contains(call));
     let releases = list.lines().filter(is_release).collect::<Vec<_>>();
     assert!(releases.len() > 4, "{releases:#?}");

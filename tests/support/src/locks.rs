@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use zk_client::{Acl, Client, ClientBuilder, CreateOptions, ErrorCode, Host, Id, Perms};
-use zk_embedded::{Config, Fault, Server};
+use zk_embedded::{Config, Fault, OpCode, Server};
 use zk_proto::{List, SetAclRequest};
 use zk_recipes::{Hold, Lock};
 
@@ -161,6 +161,14 @@ impl World {
     pub async fn requests<T>(&self, act: impl Future<Output = T>) -> (u64, T) {
         let (costs, result) = self.costs(act).await;
         (costs.requests, result)
+    }
+
+    /// Refuses a hundred transactions, as a server that lags: it gets no answer to them from the
+    /// others in time.
+    pub fn refuse_transactions(&self) {
+        for _ in 0..100 {
+            self.server.inject(Fault::refuse(ErrorCode::THROTTLED_OP).op(OpCode::MULTI));
+        }
     }
 
     /// What the server gets and sends while a future runs, pings included.

@@ -117,7 +117,7 @@ pub(crate) struct Leases {
     /// When the leases that have not lapsed reach their maximal durations.
     expiries: BTreeSet<(Instant, LeaseId)>,
     /// The paths of the nodes of the leases that have not lapsed.
-    paths: BTreeSet<(Arc<str>, LeaseId)>,
+    paths: BTreeMap<Arc<str>, Vec<LeaseId>>,
 }
 
 impl Leases {
@@ -154,7 +154,7 @@ impl Leases {
         if self.running == self.pending.len() && !health.lets_begin(now, now) {
             self.pending.insert(id, Pending { opened: now, until: patience });
         }
-        self.paths.insert((Arc::clone(&path), id));
+        self.paths.entry(Arc::clone(&path)).or_default().push(id);
         self.leases.insert(id, Lease { node, path, expires_at, lapse: None });
         self.running += 1;
         self.expiries.extend(expires_at.map(|at| (at, id)));
@@ -225,15 +225,13 @@ impl Leases {
 
     /// The node that has a running lease, and this path.
     pub(crate) fn node_at(&self, path: &str) -> Option<OwnedNodeId> {
-        let (found, id) = self.paths.range((Arc::from(path), LeaseId(0))..).next()?;
-        self.leases.get(id).filter(|_| **found == *path).map(|lease| lease.node)
+        let id = self.paths.get(path)?.first()?;
+        self.leases.get(id).map(|lease| lease.node)
     }
 
     /// The node at this path is deleted: all leases of it lapse.
     pub(crate) fn node_deleted(&mut self, path: &str) {
-        let behind = self.paths.range((Arc::from(path), LeaseId(0))..);
-        let ids: Vec<LeaseId> =
-            behind.take_while(|(one, _)| **one == *path).map(|(_, id)| *id).collect();
+        let ids = self.paths.remove(path).unwrap_or_default();
         ids.into_iter().for_each(|id| self.lapse(id, Lapse::NodeDeleted));
     }
 
@@ -251,7 +249,12 @@ impl Leases {
             lease.lapse = Some(lapse);
             self.running -= 1;
             self.pending.remove(&id);
-            self.paths.remove(&(Arc::clone(&lease.path), id));
+            if let Some(ids) = self.paths.get_mut(&lease.path) {
+                ids.retain(|one| *one != id);
+                if ids.is_empty() {
+                    self.paths.remove(&lease.path);
+                }
+            }
             if let Some(at) = lease.expires_at {
                 self.expiries.remove(&(at, id));
             }

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::steady::quorum::{Quorum, has_quorum};
 use crate::steady::retries::Attempts;
 use crate::steady::wakeups::first_of;
-use crate::steady::watch::Awaited;
+use crate::steady::watch::{Awaited, pause};
 
 /// Whether a [`Cached`] value may be outdated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -207,7 +207,7 @@ impl Follower {
         loop {
             let attempt = attempts.begin();
             if attempt.is_late() {
-                changed(client, Awaited::default()).await;
+                pause(client).await;
             }
             let awaited = match self.look(client).await {
                 Ok((node, watcher, zxid)) => {
@@ -229,6 +229,7 @@ impl Follower {
                         attempt.has_succeeded();
                         continue;
                     }
+                    attempt.has_paused();
                     Awaited::default()
                 }
             };

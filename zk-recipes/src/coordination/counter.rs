@@ -304,7 +304,8 @@ impl Counter {
         Ok(end - n..end)
     }
 
-    /// Writes what `next` makes of the value. Returns `None` if it makes nothing of the latest one.
+    /// Writes `next(value)`, and tries again on conflicts. Returns `None` if `next` declines the
+    /// latest value.
     async fn update(&self, next: impl Fn(i64) -> Option<i64>) -> Result<Option<i64>, Error> {
         let mut kept = self.writer.lock().await;
         let (mut conflicts, mut lost_markers) = (0, Retries::default());

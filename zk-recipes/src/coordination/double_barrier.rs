@@ -7,11 +7,10 @@
 
 use std::fmt;
 use std::ops::{Deref, RangeInclusive};
-use std::slice::from_ref;
 use std::sync::Arc;
 
 use tracing::debug;
-use zk_client::{Children, Client, Error as ClientError, ErrorCode, Op, Reply, Watcher, Zxid};
+use zk_client::{Children, Client, ErrorCode, Op, Reply, Watcher, Zxid};
 
 use crate::error::{Error, Fault};
 use crate::hold::{Hold, Release};
@@ -152,14 +151,8 @@ impl DoubleBarrier {
             let created = client.create_owned(&stem, b"", &queue.options().node());
             (vec![created], client.get_children(queue.folder()))
         };
-        loop {
-            let (nodes, list) =
-                Attempt::send(client, ask).finish(from_ref(queue), ask, |_| None).await?;
-            // One was asked for.
-            if let Some(node) = nodes.into_iter().next() {
-                return Ok((Place::new(queue, node)?, list));
-            }
-        }
+        let (node, list) = Attempt::send(client, ask).finish_one(queue, ask, |_| None).await?;
+        Ok((Place::new(queue, node)?, list))
     }
 
     /// Waits until our node is in a round. `None` if a stranger has written to it.
@@ -320,8 +313,8 @@ impl Round {
 
     /// Leaves the round, and waits until all other parties have left it, too.
     ///
-    /// All others watch the party that came first, which leaves last. So they are woken once, and
-    /// that one by others of those that leave after it called this.
+    /// The first arrival leaves last, and all others watch its node. They are woken once; it is
+    /// woken each time the latest arrival still inside leaves.
     ///
     /// # Errors
     ///
@@ -342,7 +335,7 @@ impl Round {
                 Ok(Some(watcher)) => watcher,
                 Ok(None) => return Ok(()),
                 // It has left meanwhile.
-                Err(error) if error.client().is_some_and(ClientError::is_no_node) => continue,
+                Err(error) if error.is_no_node() => continue,
                 Err(error) => {
                     match self.hold.known_loss() {
                         Some(loss) if !self.has_left => {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use zk_client::{Deletion, Error as ClientError, Lapse, LeaseState, OwnedNode};
+use zk_client::{Deletion, Error as ClientError, Lapse, LeaseState, OwnedNode, Reply};
 
 use crate::error::{Error, Fault, Loss};
 use crate::node::{Contender, Role};
@@ -191,9 +191,9 @@ impl Hold {
         }
     }
 
-    /// Gives this hold the next token behind that of `earlier`, whose place in the queue it took
-    /// over with a node of its own. That node is newer than those of all contenders that wait
-    /// there, although their turns are still to come.
+    /// Returns this hold with the token `(earlier.czxid, earlier.pass + 1)`. A downgraded writer
+    /// has a new node, whose own czxid would exceed the tokens of contenders that are still to
+    /// come.
     pub(crate) fn in_place_of(self, earlier: &Self) -> Self {
         let (czxid, pass) = (earlier.token.czxid(), earlier.token.pass());
         Self { token: FencingToken::new(czxid, pass.saturating_add(1)), ..self }
@@ -373,40 +373,38 @@ impl Hold {
     pub(crate) fn let_go(&self) -> Releasing {
         let lost = self.known_loss().is_some();
         self.mark_released();
-        let deletion = self.take_node().map(OwnedNode::delete);
-        Releasing::new(async move {
-            let Some(deletion) = deletion else {
-                return Ok(Release::AlreadyLost);
-            };
-            match deletion.await {
-                Ok(Deletion::Deleted) if !lost => Ok(Release::Released),
-                Ok(_) => Ok(Release::AlreadyLost),
-                Err(error) if error.is_session_over() => Ok(Release::AlreadyLost),
-                Err(error) if error.is_connection_loss() && lost => Ok(Release::AlreadyLost),
-                Err(error) if error.is_connection_loss() => Err(Fault::Unconfirmed(error).into()),
-                Err(error) => Err(error.into()),
-            }
-        })
+        match self.take_node().map(OwnedNode::delete) {
+            Some(deletion) => Releasing(Progress::Deleting { deletion, was_lost: lost }),
+            None => Releasing::known(Release::AlreadyLost),
+        }
     }
 }
 
 /// A release that is on its way, as a future: see [`Guard::release`](crate::Guard::release).
 #[must_use = "the release happens in any case, but only awaiting it tells how it went"]
-pub struct Releasing(Outcome);
+pub struct Releasing(Progress);
 
-enum Outcome {
+enum Progress {
     Known(Release),
-    Awaited(Pin<Box<dyn Future<Output = Result<Release, Error>> + Send>>),
+    Deleting {
+        deletion: Reply<Deletion>,
+        was_lost: bool,
+    },
+    /// Of several nodes.
+    Several(Pin<Box<dyn Future<Output = Result<Release, Error>> + Send>>),
 }
 
 impl Releasing {
-    pub(crate) fn new(rest: impl Future<Output = Result<Release, Error>> + Send + 'static) -> Self {
-        Self(Outcome::Awaited(Box::pin(rest)))
+    /// The release of several nodes.
+    pub(crate) fn several(
+        rest: impl Future<Output = Result<Release, Error>> + Send + 'static,
+    ) -> Self {
+        Self(Progress::Several(Box::pin(rest)))
     }
 
     /// A release that asks no server.
     pub(crate) fn known(release: Release) -> Self {
-        Self(Outcome::Known(release))
+        Self(Progress::Known(release))
     }
 }
 
@@ -415,9 +413,25 @@ impl Future for Releasing {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
-            Outcome::Known(release) => Poll::Ready(Ok(*release)),
-            Outcome::Awaited(rest) => rest.as_mut().poll(cx),
+            Progress::Known(release) => Poll::Ready(Ok(*release)),
+            Progress::Deleting { deletion, was_lost } => {
+                let was_lost = *was_lost;
+                Pin::new(deletion).poll(cx).map(|deleted| released(deleted, was_lost))
+            }
+            Progress::Several(rest) => rest.as_mut().poll(cx),
         }
+    }
+}
+
+/// What the reply to the delete of a node says about the release of its lock.
+fn released(deleted: Result<Deletion, ClientError>, was_lost: bool) -> Result<Release, Error> {
+    match deleted {
+        Ok(Deletion::Deleted) if !was_lost => Ok(Release::Released),
+        Ok(_) => Ok(Release::AlreadyLost),
+        Err(error) if error.is_session_over() => Ok(Release::AlreadyLost),
+        Err(error) if error.is_connection_loss() && was_lost => Ok(Release::AlreadyLost),
+        Err(error) if error.is_connection_loss() => Err(Fault::Unconfirmed(error).into()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -22,6 +22,7 @@ use crate::error::{Error, Fault, Loss};
 use crate::node::Contender;
 use crate::queue::Queue;
 use crate::stats::HoldTimer;
+use crate::steady::retries::Retries;
 use crate::steady::wakeups::{Notifier, first_of};
 use crate::steady::watch::{QuietWatch, RecheckTimer};
 use crate::trace::LOCK;
@@ -50,9 +51,11 @@ struct NodeStatus {
     revoked: bool,
     /// True if something has happened to the node since it was last read.
     is_unclear: bool,
-    /// True if the client has refused to read the node because it was at a limit. Nothing tells
-    /// when it would read it again.
+    /// True if the client has refused to read the node because it was at a limit, or if the read
+    /// has failed too often. Nothing tells when it would succeed.
     is_refused: bool,
+    /// The reads that failed in a row.
+    retries: Retries,
     watch: NodeWatch,
     /// Fires when somebody joins or leaves the queue. Not set if others may be there already.
     others: QuietWatch,
@@ -99,6 +102,7 @@ impl Ownership {
             revoked: false,
             is_unclear: false,
             is_refused: false,
+            retries: Retries::default(),
             watch: NodeWatch::WatchOnly(own_watch),
             others,
         };
@@ -319,22 +323,25 @@ impl Ownership {
             Ok((node, watcher)) if node.stat.czxid == self.czxid => {
                 status.revoked |= REVOKE.contains(&&*node.data);
                 status.is_unclear = false;
+                status.retries.reset();
                 return Some(NodeWatch::Known(watcher.into()));
             }
             Ok(_) => return Some(self.note_deleted(status)),
             Err(error) if error.is_no_node() => return Some(self.note_deleted(status)),
             Err(error) => error,
         };
-        if error.is_transient() {
+        let Err(error) = status.retries.count(error) else {
             // The node is read again at once.
             status.is_unclear = true;
             return Some(NodeWatch::WatchOnly(earlier));
-        }
+        };
         debug!(target: LOCK, node = self.path, %error, "not watched");
-        if error.is_session_over() || error.code().is_some() {
+        let is_refused = error.code().is_some() && !error.is_transient();
+        if error.is_session_over() || is_refused {
             return Some(NodeWatch::Unreadable(earlier));
         }
-        // A limit of this client was reached: the next look reads the node again.
+        // A limit of this client was reached, or the read has failed too often: the next look reads
+        // the node again.
         (status.is_unclear, status.is_refused) = (true, true);
         status.watch = NodeWatch::WatchOnly(earlier);
         None

@@ -13,9 +13,9 @@ use std::str::FromStr;
 /// resource to which readers write, too, must not refuse the smaller of their tokens.
 ///
 /// Send it to the resource with every write, and let the resource refuse a token that is smaller
-/// than the greatest one that it has seen. A holder that writes what follows from something that it
-/// read there sends its token with that read as well: otherwise an earlier holder could still write
-/// in between. Then a holder that was stopped and lost the lock cannot do harm.
+/// than the greatest one that it has seen. If a write depends on an earlier read from the resource,
+/// send the token with the read too: otherwise an earlier holder could still write in between. Then
+/// a holder that was stopped and lost the lock cannot do harm.
 ///
 /// ```
 /// # use zk_recipes::FencingToken;

@@ -80,6 +80,7 @@ impl Lock {
     /// the folder's parent is missing, too: servers remove empty folders, unless they are
     /// [persistent](Options::persistent_folder). A contended lock costs at most another one to
     /// watch the contenders ahead, and then none: the event that frees the lock is the hand-over.
+    /// After a wait of most of a session timeout, one write renews the proof of the lease first.
     ///
     /// While the session lives, a connection that breaks costs neither the place nor the lock: the
     /// client finds a node again if the reply to its create was lost. Only if one connection after
@@ -223,7 +224,8 @@ impl<K> Guard<K> {
     ///
     /// [`Unconfirmed`](crate::ErrorKind::Unconfirmed): the connection broke first. The lock is no
     /// longer ours in any case, and the client goes on releasing it. Other errors mean that the
-    /// server refuses to delete the node, which then lasts until the session ends.
+    /// server refuses to delete the node. The client goes on deleting it until that is done or the
+    /// session ends.
     ///
     /// All that was done under the lock is done. So where it must not be done again, do not return
     /// `Unconfirmed` to a [`retry`](crate::retry), or to the caller of a handler: drop the guard.

@@ -362,7 +362,7 @@ impl MultiGuard {
             Some(hold) => hold.queue().client().batch(let_go),
             None => Vec::new(),
         };
-        Releasing::new(async move {
+        Releasing::several(async move {
             let mut all = Ok(Release::Released);
             for released in released {
                 all = match (all, released.await) {

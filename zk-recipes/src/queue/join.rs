@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tracing::debug;
 use zk_client::{Client, Created, Error as ClientError, Outcome, OwnedNode, Reply};
 
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::node::{Role, Standing};
 use crate::queue::missing_folder::{FolderCreation, FolderRetries, Folders, rotate};
 use crate::queue::place::Place;
@@ -73,6 +73,20 @@ impl<L> Attempt<L> {
                 None => retry.count(queue.folder(), queue.options(), error, made)?,
             }
             self = Self::send_with(queue.client(), queues, retry.folders.as_ref(), &ask);
+        }
+    }
+
+    /// As [`finish`](Self::finish), for one node in one queue.
+    pub(crate) async fn finish_one(
+        self,
+        queue: &Arc<Queue>,
+        ask: impl Fn() -> Asked<L>,
+        foreseen: impl Fn(&ClientError) -> Option<Result<(), Error>>,
+    ) -> Result<(OwnedNode, L), Error> {
+        let (mut nodes, behind) = self.finish(from_ref(queue), ask, foreseen).await?;
+        match nodes.pop() {
+            Some(node) => Ok((node, behind)),
+            None => Err(Fault::NodeVanished(queue.folder().to_owned()).into()),
         }
     }
 }
@@ -143,21 +157,18 @@ impl Join {
             |error: &ClientError| error.failed_op() == Some(REPLACED) && error.is_no_node();
         let foreseen = |error: &ClientError| is_gone(error).then_some(Ok(()));
         loop {
-            let (mut nodes, listing) = attempt.finish(from_ref(&queue), ask, foreseen).await?;
-            // One was asked for.
-            if let Some(node) = nodes.pop() {
-                let czxid = node.czxid();
-                match Place::new(&queue, node) {
-                    Ok(mut place) => {
-                        let standing = place.listed(listing).await?;
-                        return Ok((place, standing));
-                    }
-                    Err(error) if patience == Patience::Waits && queue.options().rotate => {
-                        debug!(target: QUEUE, %error, "making the folder anew");
-                        rotate(queue.client(), queue.folder(), czxid).await?;
-                    }
-                    Err(error) => return Err(error),
+            let (node, listing) = attempt.finish_one(&queue, ask, foreseen).await?;
+            let czxid = node.czxid();
+            match Place::new(&queue, node) {
+                Ok(mut place) => {
+                    let standing = place.listed(listing).await?;
+                    return Ok((place, standing));
                 }
+                Err(error) if patience == Patience::Waits && queue.options().rotate => {
+                    debug!(target: QUEUE, %error, "making the folder anew");
+                    rotate(queue.client(), queue.folder(), czxid).await?;
+                }
+                Err(error) => return Err(error),
             }
             attempt = Attempt::send(queue.client(), ask);
         }

@@ -12,6 +12,7 @@ use zk_client::{
 use crate::error::Error;
 use crate::options::Settings;
 use crate::steady::retries::Retries;
+use crate::steady::watch::Awaited;
 use crate::trace::QUEUE;
 
 /// Waits until the folder is empty, and deletes it. The next contender creates it again, and the
@@ -35,8 +36,8 @@ pub(crate) async fn rotate(client: &Client, folder: &str, used_up: Zxid) -> Resu
         }
         match children.await {
             Ok((children, _)) if children.stat.czxid > used_up => return Ok(()),
-            Ok((children, mut watcher)) if !children.names.is_empty() => {
-                watcher.changed().await?;
+            Ok((children, watcher)) if !children.names.is_empty() => {
+                Awaited::from(watcher).changed(client).await?;
             }
             Ok(_) => {}
             Err(error) if error.is_no_node() => {}

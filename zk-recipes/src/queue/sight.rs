@@ -80,7 +80,7 @@ impl Sight {
     /// True if watches are missing, or it is in doubt who is there.
     pub(super) fn lacks_something(&self, standing: &Standing) -> bool {
         let is_watched = !self.lacks_own() && !matches!(self.folder, FolderWatch::Missing);
-        self.is_in_doubt || !is_watched || !self.unwatched(standing).is_empty()
+        self.is_in_doubt || !is_watched || self.unwatched(standing).next().is_some()
     }
 
     fn lacks_own(&self) -> bool {
@@ -89,21 +89,21 @@ impl Sight {
 
     /// The nearest contenders ahead that have no watch yet. With watches on two, the event about
     /// the second one shows early that only the first is left, and the hand-over needs no listing.
-    fn unwatched(&self, standing: &Standing) -> Vec<Contender> {
+    fn unwatched<'s>(&self, standing: &'s Standing) -> impl Iterator<Item = &'s Contender> {
         // Of many contenders that were listed a while ago, some have gone: the listing that is due
         // comes first.
         let is_hidden = !matches!(self.folder, FolderWatch::Unneeded);
-        if is_hidden || (self.is_in_doubt && standing.farther > 0) {
-            return Vec::new();
-        }
-        let is_watched = |one: &&Contender| self.ahead.iter().any(|seen| seen.contender == **one);
-        standing.nearest.iter().filter(|one| !is_watched(one)).cloned().collect()
+        let is_old = self.is_in_doubt && standing.farther > 0;
+        let listed = if is_hidden || is_old { &[][..] } else { &standing.nearest[..] };
+        let is_watched = |one: &Contender| self.ahead.iter().any(|seen| seen.contender == *one);
+        listed.iter().filter(move |one| !is_watched(one))
     }
 
     /// Sends all requests that are missing, together.
     pub(super) fn ask(&mut self, place: &Place, standing: &Standing) -> Asked {
         let (queue, client) = (&place.queue, place.queue.client());
-        let (contenders, lacks_own) = (self.unwatched(standing), self.lacks_own());
+        let contenders = self.unwatched(standing).cloned().collect::<Vec<_>>();
+        let lacks_own = self.lacks_own();
         // With an access list, we may not be allowed to read our own node. Only a read shows that.
         let reads_own = lacks_own && queue.options().acl != Acl::OPEN;
         let path = |contender: &Contender| queue.child(&contender.name);
@@ -112,7 +112,6 @@ impl Sight {
         let nodes = nodes.iter().map(String::as_str).collect::<Vec<_>>();
         let doubted = standing.nearest.first().filter(|_| self.doubts_nearest);
         let lacks_folder = matches!(self.folder, FolderWatch::Missing);
-        self.doubts_nearest = false;
         client.batch(|| Asked {
             own: reads_own.then(|| client.get_data_and_watch(place.node.path())),
             watched: (!nodes.is_empty()).then(|| client.watch_nodes(&nodes)),
@@ -151,11 +150,15 @@ impl Sight {
         };
         // Without a watch on our own node, only a listing shows whether it still exists.
         self.is_in_doubt |= lacked_own && !self.own.is_set();
-        if let Some(reply) = asked.nearest
-            && reply.await.is_err_and(|error| is_hidden(&error))
-        {
-            self.watch_folder();
+        match asked.nearest {
+            None => {}
+            Some(reply) => match reply.await {
+                Err(error) if is_hidden(&error) => self.watch_folder(),
+                Err(error) if error.is_transient() => return Err(error),
+                _ => {}
+            },
         }
+        self.doubts_nearest = false;
         let mut list = None;
         if let Some(listing) = asked.list {
             let (children, watcher) = listing.answer().await?;

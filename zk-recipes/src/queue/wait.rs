@@ -66,9 +66,9 @@ impl Place {
     /// then.
     ///
     /// On one connection events come in the order of the changes. So if somebody had deleted our
-    /// node before, the watch on it would have fired by now. A watch that is not set is pending.
-    /// Then nobody was ahead in the last listing, which shows our node; or we may not watch our
-    /// node, and each contender ahead that left has led to such a listing.
+    /// node before, the watch on it would have fired by now. Without a watch on our node the last
+    /// listing is the proof: it contained our node and nobody ahead. (If an access list hides our
+    /// node, every departure ahead forces such a listing.)
     fn is_over(&self, wait: &mut Wait) -> Result<bool, Error> {
         if wait.sight.is_in_doubt() || !wait.standing.is_first() {
             return Ok(false);

@@ -80,6 +80,11 @@ impl Attempt<'_> {
         self.failed > MAX_RETRIES
     }
 
+    /// The caller pauses ahead of the next attempt, which needs no further pause.
+    pub(crate) fn has_paused(self) {
+        self.attempts.0.store(MAX_RETRIES, Ordering::Relaxed);
+    }
+
     /// True if the next attempt may follow this error at once.
     pub(crate) fn may_retry(self, error: &ClientError) -> bool {
         error.is_transient() && self.failed < MAX_RETRIES

@@ -9,8 +9,8 @@ use tokio::task::{JoinHandle, unconstrained};
 use tokio::time::sleep;
 use zk_client::{Client, Error as ClientError, WatchedEvent, Watcher};
 
-/// Fires when nothing has happened for one session timeout. Taking a permission away silences a
-/// watch, so a waiter lists the queue again then.
+/// Fires one session timeout after it was set. Taking a permission away silences a watch, so a
+/// waiter lists the queue again then.
 ///
 /// The time passes on the runtime of the session, so it does whatever becomes of the runtime that
 /// polls this. If the session has no runtime, or that one has ended, the time passes on the runtime
@@ -21,10 +21,18 @@ pub(crate) struct RecheckTimer(Option<JoinHandle<()>>);
 impl RecheckTimer {
     /// Sets the timer, unless it is set. Ready when its time has passed, once.
     pub(crate) fn poll(&mut self, client: &Client, cx: &mut Context<'_>) -> Poll<()> {
-        let time = client.session_timeout();
-        for runtime in [client.runtime(), Handle::try_current().ok()].into_iter().flatten() {
-            let timer =
-                self.0.get_or_insert_with(|| runtime.spawn(async move { sleep(time).await }));
+        // If a runtime has ended, the timer that was set on it fires with an error.
+        let runtimes =
+            [|client: &Client| client.runtime(), |_: &Client| Handle::try_current().ok()];
+        for runtime in runtimes {
+            let timer = match &mut self.0 {
+                Some(timer) => timer,
+                None => {
+                    let Some(runtime) = runtime(client) else { continue };
+                    let time = client.session_timeout();
+                    self.0.insert(runtime.spawn(async move { sleep(time).await }))
+                }
+            };
             let Poll::Ready(fired) = pin!(unconstrained(timer)).poll(cx) else {
                 return Poll::Pending;
             };
@@ -32,7 +40,6 @@ impl RecheckTimer {
             if fired.is_ok() {
                 return Poll::Ready(());
             }
-            // The runtime on which the timer was set has ended.
         }
         Poll::Pending
     }
@@ -85,6 +92,12 @@ impl Awaited {
         })
         .await
     }
+}
+
+/// Waits for one session timeout.
+pub(crate) async fn pause(client: &Client) {
+    let mut timer = RecheckTimer::default();
+    poll_fn(|cx| timer.poll(client, cx)).await;
 }
 
 /// A watch, if it is set. Dropping it sends no request, as a watcher's would: our own node, which

@@ -118,11 +118,11 @@ impl KeyedLocks {
     ///
     /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) if no node can have this name.
     pub fn lock(&self, key: &str) -> Result<ReentrantLock, Error> {
-        let path = self.folder.valid_child("the key", key)?;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((key, lock)) = kept.take(key) {
             return Ok(kept.keep(key, lock));
         }
+        let path = self.folder.valid_child("the key", key)?;
         let options = Options::clone(&self.options);
         let lock = ReentrantLock::with_options(&self.client, &path, options)?;
         let lock = kept.keep(key.into(), lock);

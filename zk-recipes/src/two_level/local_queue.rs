@@ -206,11 +206,14 @@ impl LocalQueue {
     }
 
     /// Takes an owner out of one of the levels at which it is inside.
-    pub(crate) fn leave(&mut self, owner: OwnerId, state: NodeState) -> Action {
+    pub(crate) fn leave(&mut self, owner: OwnerId, state: impl FnOnce() -> NodeState) -> Action {
         if let State::Held(tenure) = &mut self.state {
             tenure.leave(owner);
+            if tenure.inside.contains_key(&owner) {
+                return Action::default();
+            }
         }
-        self.decide(state)
+        self.decide(state())
     }
 
     /// True if several owners have the node, one after another or together, or will.

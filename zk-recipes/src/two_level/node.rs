@@ -92,12 +92,15 @@ impl SharedNode {
         role: Role,
         patience: Patience,
     ) -> Entered {
-        let joined = self.now();
+        let options = self.queue().options();
+        let joined = options.meter.is_some().then(|| self.now());
         let id = self.local().waiters.join(owner, role, patience);
         let waiting = Waiting { node: self, owner, id };
         let entered = poll_fn(|cx| waiting.poll(cx)).await?;
-        if let Some((Entry { pass: 1.., depth: 1 }, _)) = &entered {
-            self.queue().options().count(|stats| {
+        if let Some((Entry { pass: 1.., depth: 1 }, _)) = &entered
+            && let Some(joined) = joined
+        {
+            options.count(|stats| {
                 stats.handed_over_locally += 1;
                 stats.waits.record(self.now().saturating_duration_since(joined));
             });
@@ -108,8 +111,8 @@ impl SharedNode {
     /// Takes `owner` out of one level. Returns the release of the node if it is released.
     pub(crate) fn leave(self: &Arc<Self>, owner: OwnerId) -> Option<Releasing> {
         let mut local = self.local();
-        let state = self.state(local.hold.as_ref());
-        let action = local.waiters.leave(owner, state);
+        let Local { waiters, hold, .. } = &mut *local;
+        let action = waiters.leave(owner, || self.state(hold.as_ref()));
         self.carry_out(local, action)
     }
 
@@ -188,10 +191,11 @@ impl Local {
     /// Makes what a task needs to watch over the node, if the node lingers and none does.
     fn watch_over(&mut self, node: &Arc<SharedNode>) -> Option<LingerWatch> {
         let hold = self.hold.as_ref()?;
-        let (ownership, token) = (Arc::clone(hold.ownership()), hold.token());
+        let token = hold.token();
         if self.waiters.unused_since().is_none() || self.watched_over == Some(token) {
             return None;
         }
+        let ownership = Arc::clone(hold.ownership());
         ownership.ensure_watched();
         self.watched_over = Some(token);
         Some(LingerWatch { node: Arc::downgrade(node), ownership, token })
@@ -285,9 +289,10 @@ impl Waiting<'_> {
             if action == Action::default() {
                 // This comes before anything can wake this waiter.
                 wakers.lock().insert(id, cx.waker().clone());
-                let driver = Waker::from(Arc::clone(wakers));
-                let mut cx = Context::from_waker(&driver);
-                let acquired = local.acquiring.as_mut().map(|one| one.as_mut().poll(&mut cx));
+                let acquired = local.acquiring.as_mut().map(|one| {
+                    let driver = Waker::from(Arc::clone(wakers));
+                    one.as_mut().poll(&mut Context::from_waker(&driver))
+                });
                 let Some(Poll::Ready(acquired)) = acquired else {
                     drop(node.carry_out(local, action));
                     return Poll::Pending;

@@ -286,25 +286,25 @@ impl ReentrantGuard {
     ///
     /// The release is done when this returns, whether or not the future is awaited.
     pub fn release(&self) -> Releasing {
-        let lost = self.hold.known_loss().is_some();
-        self.leave().unwrap_or_else(|| {
-            Releasing::known(match lost {
-                true => Release::AlreadyLost,
-                false => Release::Released,
+        let is_lost = self.hold.known_loss().is_some();
+        // Another task that shares the guard may have released it meanwhile.
+        let is_first = self.hold.mark_released();
+        let released = is_first.then(|| self.shared.leave(self.owner)).flatten();
+        released.unwrap_or_else(|| {
+            Releasing::known(match is_first && !is_lost {
+                true => Release::Released,
+                false => Release::AlreadyLost,
             })
         })
-    }
-
-    fn leave(&self) -> Option<Releasing> {
-        let is_first = self.hold.mark_released();
-        is_first.then(|| self.shared.leave(self.owner)).flatten()
     }
 }
 
 impl Drop for ReentrantGuard {
     fn drop(&mut self) {
         // The client deletes the node.
-        drop(self.leave());
+        if self.hold.mark_released() {
+            drop(self.shared.leave(self.owner));
+        }
     }
 }
 

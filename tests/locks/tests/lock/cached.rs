@@ -190,10 +190,7 @@ async fn a_server_that_lags_shows_nothing_older_in_the_next_session() {
         writers[0].set_data("/else", b"", None).await.unwrap();
     }
     writers[0].set_data(PATH, b"newer", None).await.unwrap();
-    // No transaction is answered by a server that lags.
-    for _ in 0..100 {
-        behind.server.inject(Fault::refuse(ErrorCode::THROTTLED_OP).op(OpCode::MULTI));
-    }
+    behind.refuse_transactions();
     let (builder, moved) = ahead.or(&behind);
     let keeper = builder.keep("zk").await.unwrap();
     let (values, following) = Cached::follow(&keeper, PATH).unwrap();

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tokio::sync::mpsc::unbounded_channel;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use zk_client::{CreateOptions, SessionKeeper};
 use zk_embedded::{Fault, Server};
-use zk_recipes::{LockMeter, Member, View};
+use zk_recipes::{Election, LockMeter, Member, View};
 use zk_tests::explore::in_virtual_time;
 use zk_tests::locks::World;
 
@@ -232,6 +232,16 @@ fn the_parts_of_a_service_go_on_behind_any_trouble_and_end_without_a_failure() {
         let is_member =
             |view: &Option<View>| view.as_ref().is_some_and(|view| view.members.iter().any(lives));
         seen.wait_for(is_member).await.unwrap();
+        let raw = world.client().await;
+        let mut leaders = Election::new(&raw, "/service/leader").unwrap().observe();
+        let leads = async {
+            while let leader = leaders.next().await.unwrap()
+                && !leader.is_some_and(|leader| world.server.sessions().contains(&leader.session))
+            {
+            }
+        };
+        timeout(Duration::from_secs(60), leads).await.expect("somebody leads");
+        raw.close().await;
         let failures = pages::in_a_service::stop(keeper, parts).await;
         assert!(failures.is_empty(), "{failures:?}");
         assert_eq!(world.server.sessions(), []);

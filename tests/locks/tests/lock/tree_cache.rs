@@ -515,10 +515,7 @@ async fn a_server_that_lags_shows_no_older_tree_in_the_next_session() {
     for _ in 0..20 {
         writers[0].set_data(ROOT, b"newer", None).await.unwrap();
     }
-    // No transaction is answered by a server that lags.
-    for _ in 0..100 {
-        behind.server.inject(Fault::refuse(ErrorCode::THROTTLED_OP).op(OpCode::MULTI));
-    }
+    behind.refuse_transactions();
     let (builder, moved) = ahead.or(&behind);
     let keeper = builder.keep("zk").await.unwrap();
     let (tree, following) = TreeCache::follow(&keeper, ROOT, TreeLimits::default()).unwrap();

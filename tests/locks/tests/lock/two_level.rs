@@ -39,7 +39,8 @@ async fn a_process_that_queues_up_behind_another_one_sends_three_requests() {
         })
         .await;
     assert!(waiting.is_pending());
-    // A create, a listing, and the watches on both nodes: the listing's watch is not taken back.
+    // A create, a listing, and one request for the watches on both nodes. The watch of the listing
+    // is not taken back.
     assert_eq!(requests, 3);
     drop(held);
     drop(timeout(TIMEOUT, waits).await.unwrap().unwrap());

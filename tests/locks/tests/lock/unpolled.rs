@@ -204,7 +204,7 @@ async fn where_nobody_is_there_the_lock_is_kept_until_somebody_comes_or_is_dropp
 }
 
 #[test]
-fn a_future_that_is_dropped_at_any_poll_hands_the_lock_on_at_once() {
+fn a_future_that_is_dropped_at_any_poll_hands_the_lock_on() {
     let runs = explore(|script: Script| async move {
         let world = Rc::new(World::new());
         let client = world.client().await;

@@ -144,9 +144,8 @@ impl Members {
                 self.changed().await;
                 sleep(COALESCE).await;
             }
-            // What comes from here on is looked at again. The list is asked on a connection that
-            // is there: one that comes later would be a change. At the end of the session, the
-            // list tells why.
+            // Waits for a connection before listing: a reconnect during the listing would count as
+            // a change, and list twice. At the end of the session, the listing tells why.
             let quorum = Quorum::wait_on(self.states.clone()).await;
             // A change of the connection from here on makes the view doubtful, and is looked at by
             // the next call.

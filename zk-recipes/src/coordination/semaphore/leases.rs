@@ -82,7 +82,7 @@ impl Leases {
     pub(super) async fn has_room_for(&self, more: u32) -> Result<bool, Error> {
         match self.list().await {
             Ok(list) => self.has_room(&[], more, &list),
-            Err(error) if is_no_node(&error) => Ok(true),
+            Err(error) if error.is_no_node() => Ok(true),
             Err(error) => Err(error),
         }
     }
@@ -147,7 +147,7 @@ impl Leases {
                     }
                 }
                 // Nobody holds a permit.
-                Err(error) if is_no_node(&error) && leases.is_empty() => return Ok(()),
+                Err(error) if error.is_no_node() && leases.is_empty() => return Ok(()),
                 Err(error) => retries.count(error).map_err(|error| vanished_or(leases, error))?,
             }
             let (own, list) = client.batch(|| {
@@ -189,10 +189,6 @@ fn number(data: &[u8]) -> Option<i64> {
     is_number.then(|| text.parse().unwrap_or(i64::MAX))
 }
 
-fn is_no_node(error: &Error) -> bool {
-    error.client().is_some_and(ClientError::is_no_node)
-}
-
 /// Waits until the leases have changed, or for one session timeout: servers send no events about
 /// nodes that we may not read. Fails if our turn is lost.
 async fn changed(turn: &mut Place, leases: &mut QuietWatch) -> Result<(), Error> {
@@ -217,7 +213,7 @@ async fn changed(turn: &mut Place, leases: &mut QuietWatch) -> Result<(), Error>
 /// The error of a listing. Without the folder, our leases in it are gone.
 pub(super) fn vanished_or(leases: &[Place], error: Error) -> Error {
     match leases.first() {
-        Some(lease) if is_no_node(&error) => lease.vanished(),
+        Some(lease) if error.is_no_node() => lease.vanished(),
         _ => error,
     }
 }

@@ -56,7 +56,7 @@ impl Permit {
     pub fn release(&self) -> Releasing {
         let released = self.leases.release();
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Releasing::new(async move {
+        Releasing::several(async move {
             let released = released.await?;
             match turn {
                 Some(turn) => match turn.await.map_err(Error::from) {

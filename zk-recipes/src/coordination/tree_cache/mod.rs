@@ -15,7 +15,6 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use tokio::time::sleep;
 use zk_client::{Client, Ended, Error as ClientError, SessionKeeper, WatchMode, Zxid};
 
 use self::reader::{Reader, Stop};
@@ -26,6 +25,7 @@ use crate::coordination::cached::{follow_each, has_gone_back, on_each_connection
 use crate::error::{Error, Fault};
 use crate::steady::retries::{Attempt, Attempts};
 use crate::steady::wakeups::first_of;
+use crate::steady::watch::pause;
 
 pub use self::shared::TreeLimits;
 pub use self::status::TreeStatus;
@@ -166,7 +166,8 @@ impl TreeCache {
     /// Looks at several nodes at one moment, and without a copy.
     ///
     /// The tree does not change meanwhile, and its future waits, with its thread. So `look` must
-    /// not block. Another look inside of it, at this tree or another one, never waits for a change.
+    /// not block, nor wait for a look of another thread. Another look inside of it, on the same
+    /// thread, never waits for a change, whichever tree it is at.
     pub fn read<R>(&self, look: impl FnOnce(&TreeView<'_>) -> R) -> R {
         let shared = &self.shared;
         shared.tree.look(|tree| look(&TreeView { shared, tree }))
@@ -303,7 +304,7 @@ impl Follower {
         loop {
             let attempt = attempts.begin();
             if attempt.is_late() {
-                sleep(client.session_timeout()).await;
+                pause(client).await;
             }
             let Err(stop) = Box::pin(self.keep_current(client, attempt)).await;
             // The watch is gone.
@@ -320,7 +321,8 @@ impl Follower {
                         begin_anew(&self.tell, || self.shared.wanted.send_replace(Zxid::default()));
                         continue;
                     }
-                    sleep(client.session_timeout()).await;
+                    attempt.has_paused();
+                    pause(client).await;
                 }
                 Stop::TooLarge => {
                     let error = Error::from(Fault::TreeTooLarge(self.shared.root.clone()));
@@ -375,7 +377,7 @@ impl Follower {
                 wanted.ok()
             };
             let quiet = async {
-                sleep(client.session_timeout()).await;
+                pause(client).await;
                 None
             };
             let wanted = first_of(wanted, quiet).await;

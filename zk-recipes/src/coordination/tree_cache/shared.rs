@@ -99,12 +99,13 @@ impl Held {
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut Tree) -> R) -> R {
         let mut state = self.state();
         loop {
-            if let Some(tree) = Arc::get_mut(&mut state.tree) {
-                let changed = change(tree);
-                if std::mem::take(&mut state.is_due) {
+            let State { tree, is_due } = &mut *state;
+            if let Some(tree) = Arc::get_mut(tree) {
+                // Those who wait go on when this returns, or panics.
+                if std::mem::take(is_due) {
                     self.turn.notify_all();
                 }
-                return changed;
+                return change(tree);
             }
             state.is_due = true;
             state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);

@@ -144,7 +144,8 @@ impl Bench {
     }
 
     fn leave(&mut self, owner: OwnerId) {
-        let action = self.queue.leave(owner, self.state);
+        let state = self.state;
+        let action = self.queue.leave(owner, || state);
         self.carry_out(action);
     }
 

@@ -155,7 +155,7 @@ pub(super) mod in_a_service {
         Election::new(client, "/service/leader")?.lead(async |_term| serve().await).await
     }
 
-    /// Those of an end that was asked for are no failures.
+    /// Errors that our own close caused are no failures.
     pub(crate) async fn stop(keeper: &SessionKeeper, mut parts: Parts) -> Vec<Error> {
         keeper.close().await;
         let mut failures = Vec::new();
