@@ -14,7 +14,7 @@
 //!   `src/node/layout.rs`.
 //! * The connection may break while it waits, so that events are missed; our own node may be gone;
 //!   a node may be unreadable; a writer may become a reader: `src/queue/wait.rs`.
-//! * The session may be over without our knowledge: `src/hold/ownership.rs`.
+//! * The session may be over without our knowledge: `src/hold/status.rs`.
 //! * A holder may be stopped at any moment and go on later: `src/hold/token.rs`.
 
 use zk_client::{Client, CreateOptions, Error};

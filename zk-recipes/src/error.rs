@@ -99,10 +99,10 @@ pub enum Timeout {
 
 /// Why a lock was not acquired, work under it was not done, or its release was not confirmed.
 #[derive(Clone)]
-pub struct Error(Fault);
+pub struct Error(Cause);
 
 #[derive(Clone, Debug, thiserror::Error)]
-pub(crate) enum Fault {
+pub(crate) enum Cause {
     #[error(transparent)]
     Client(#[from] zk_client::Error),
     #[error("{0}")]
@@ -144,22 +144,22 @@ impl Error {
     /// The kind of error, to match on.
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
-            Fault::Client(_) => ErrorKind::Client,
-            Fault::Argument(_) => ErrorKind::InvalidArgument,
-            Fault::WouldDeadlock(_) => ErrorKind::WouldDeadlock,
-            Fault::OtherPermits { .. } => ErrorKind::OtherPermits,
-            Fault::Ticket(_) => ErrorKind::InvalidTicket,
-            Fault::TicketUsed(_) => ErrorKind::TicketUsed,
-            Fault::NodeVanished(_) => ErrorKind::NodeVanished,
-            Fault::SequenceExhausted(_) => ErrorKind::SequenceExhausted,
-            Fault::ForeignContender { .. } => ErrorKind::ForeignContender,
-            Fault::TimedOut { .. } => ErrorKind::TimedOut,
-            Fault::Lost { .. } => ErrorKind::Lost,
-            Fault::Unconfirmed(_) => ErrorKind::Unconfirmed,
-            Fault::InvalidCounter(_) => ErrorKind::InvalidCounter,
-            Fault::Overflow(_) => ErrorKind::Overflow,
-            Fault::TreeTooLarge(_) => ErrorKind::TreeTooLarge,
-            Fault::InDoubt { .. } => ErrorKind::InDoubt,
+            Cause::Client(_) => ErrorKind::Client,
+            Cause::Argument(_) => ErrorKind::InvalidArgument,
+            Cause::WouldDeadlock(_) => ErrorKind::WouldDeadlock,
+            Cause::OtherPermits { .. } => ErrorKind::OtherPermits,
+            Cause::Ticket(_) => ErrorKind::InvalidTicket,
+            Cause::TicketUsed(_) => ErrorKind::TicketUsed,
+            Cause::NodeVanished(_) => ErrorKind::NodeVanished,
+            Cause::SequenceExhausted(_) => ErrorKind::SequenceExhausted,
+            Cause::ForeignContender { .. } => ErrorKind::ForeignContender,
+            Cause::TimedOut { .. } => ErrorKind::TimedOut,
+            Cause::Lost { .. } => ErrorKind::Lost,
+            Cause::Unconfirmed(_) => ErrorKind::Unconfirmed,
+            Cause::InvalidCounter(_) => ErrorKind::InvalidCounter,
+            Cause::Overflow(_) => ErrorKind::Overflow,
+            Cause::TreeTooLarge(_) => ErrorKind::TreeTooLarge,
+            Cause::InDoubt { .. } => ErrorKind::InDoubt,
         }
     }
 
@@ -167,15 +167,15 @@ impl Error {
     /// vanished.
     pub(crate) fn while_waiting(self) -> Self {
         match self.0 {
-            Fault::Lost { path, loss: Loss::NodeDeleted } => Fault::NodeVanished(path).into(),
-            fault => Self(fault),
+            Cause::Lost { path, loss: Loss::NodeDeleted } => Cause::NodeVanished(path).into(),
+            cause => Self(cause),
         }
     }
 
     /// Whether the server may have carried out the request that failed.
     pub fn outcome(&self) -> Outcome {
         match &self.0 {
-            Fault::InDoubt { .. } => Outcome::Unknown,
+            Cause::InDoubt { .. } => Outcome::Unknown,
             _ => self.client().map_or(Outcome::NotApplied, zk_client::Error::outcome),
         }
     }
@@ -183,7 +183,7 @@ impl Error {
     /// How the lock was lost, if that is the reason.
     pub fn loss(&self) -> Option<Loss> {
         match &self.0 {
-            Fault::Lost { loss, .. } => Some(*loss),
+            Cause::Lost { loss, .. } => Some(*loss),
             _ => None,
         }
     }
@@ -191,7 +191,7 @@ impl Error {
     /// Why the lock could not be acquired in time, if that is the reason.
     pub fn timeout(&self) -> Option<Timeout> {
         match &self.0 {
-            Fault::TimedOut { why, .. } => Some(*why),
+            Cause::TimedOut { why, .. } => Some(*why),
             _ => None,
         }
     }
@@ -249,17 +249,17 @@ impl Error {
     /// The client's error that caused this one, if there is one.
     pub fn client(&self) -> Option<&zk_client::Error> {
         match &self.0 {
-            Fault::Client(error)
-            | Fault::Unconfirmed(error)
-            | Fault::InDoubt { cause: error, .. } => Some(error),
+            Cause::Client(error)
+            | Cause::Unconfirmed(error)
+            | Cause::InDoubt { cause: error, .. } => Some(error),
             _ => None,
         }
     }
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
-        Self(fault)
+impl From<Cause> for Error {
+    fn from(cause: Cause) -> Self {
+        Self(cause)
     }
 }
 
@@ -280,9 +280,9 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0 {
-            Fault::Client(error) | Fault::Unconfirmed(error) => error.source(),
-            Fault::Lost { loss: Loss::SessionOver(_), .. } => None,
-            Fault::Lost { .. } | Fault::NodeVanished(_) | Fault::TimedOut { .. } => {
+            Cause::Client(error) | Cause::Unconfirmed(error) => error.source(),
+            Cause::Lost { loss: Loss::SessionOver(_), .. } => None,
+            Cause::Lost { .. } | Cause::NodeVanished(_) | Cause::TimedOut { .. } => {
                 Some(&Transient::Fault)
             }
             _ => None,
@@ -310,36 +310,36 @@ mod tests {
     use crate::{retry, retry_if};
 
     /// One of each kind that needs no client, and each loss.
-    fn faults() -> Vec<Fault> {
+    fn causes() -> Vec<Cause> {
         let path = || "/a".to_owned();
         let session = Loss::SessionOver(Ended::Expired);
         let losses = [session, Loss::NodeDeleted, Loss::Deadline, Loss::TermOver, Loss::Released];
         let mut faults = vec![
-            Fault::Client(Ended::Expired.into()),
-            Fault::Argument(path()),
-            Fault::WouldDeadlock(path()),
-            Fault::OtherPermits { path: path(), permits: 2, found: 1 },
-            Fault::Ticket(path()),
-            Fault::TicketUsed(path()),
-            Fault::NodeVanished(path()),
-            Fault::SequenceExhausted(path()),
-            Fault::ForeignContender { node: path(), layout: "kazoo" },
-            Fault::Unconfirmed(Ended::Expired.into()),
-            Fault::InvalidCounter(path()),
-            Fault::TreeTooLarge(path()),
-            Fault::Overflow(path()),
-            Fault::InDoubt { path: path(), cause: Ended::Expired.into() },
+            Cause::Client(Ended::Expired.into()),
+            Cause::Argument(path()),
+            Cause::WouldDeadlock(path()),
+            Cause::OtherPermits { path: path(), permits: 2, found: 1 },
+            Cause::Ticket(path()),
+            Cause::TicketUsed(path()),
+            Cause::NodeVanished(path()),
+            Cause::SequenceExhausted(path()),
+            Cause::ForeignContender { node: path(), layout: "kazoo" },
+            Cause::Unconfirmed(Ended::Expired.into()),
+            Cause::InvalidCounter(path()),
+            Cause::TreeTooLarge(path()),
+            Cause::Overflow(path()),
+            Cause::InDoubt { path: path(), cause: Ended::Expired.into() },
         ];
         for why in [Timeout::Contended, Timeout::Disconnected] {
-            faults.push(Fault::TimedOut { path: path(), time: Duration::from_secs(1), why });
+            faults.push(Cause::TimedOut { path: path(), time: Duration::from_secs(1), why });
         }
-        faults.extend(losses.map(|loss| Fault::Lost { path: path(), loss }));
+        faults.extend(losses.map(|loss| Cause::Lost { path: path(), loss }));
         faults
     }
 
     #[test]
     fn no_error_says_twice_what_its_source_says() {
-        for error in faults().into_iter().map(Error) {
+        for error in causes().into_iter().map(Error) {
             if let Some(source) = error.source() {
                 assert!(!error.to_string().contains(&source.to_string()), "{error} / {source}");
             }
@@ -356,8 +356,8 @@ mod tests {
         let path = || "/a".to_owned();
         let time = Duration::from_secs(1);
         let cases = [
-            (Fault::Lost { path: path(), loss: Loss::NodeDeleted }, "what was held there is lost"),
-            (Fault::TimedOut { path: path(), time, why: Timeout::Contended }, "still holds"),
+            (Cause::Lost { path: path(), loss: Loss::NodeDeleted }, "what was held there is lost"),
+            (Cause::TimedOut { path: path(), time, why: Timeout::Contended }, "still holds"),
         ];
         for (fault, text) in cases {
             let said = Error(fault).to_string();
@@ -378,7 +378,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn errors_of_an_application_are_tried_again_if_those_in_them_may_pass() {
-        let lost = || Error(Fault::NodeVanished("/a".into()));
+        let lost = || Error(Cause::NodeVanished("/a".into()));
         let mut errors = vec![Own::Lasting, Own::Wrapped(io::Error::other(lost()))];
         errors.push(Own::Transparent(lost()));
         let done = retry(|| ready(errors.pop().map_or(Ok(()), Err))).await;

@@ -126,7 +126,7 @@ impl LossCounts {
 
 /// One hold of a lock, from when the lock is surely ours until it is not.
 #[derive(Debug)]
-pub(crate) struct HoldTimer {
+pub(crate) struct HoldMetrics {
     meter: Option<LockMeter>,
     clock: Clock,
     has_waited: bool,
@@ -135,8 +135,8 @@ pub(crate) struct HoldTimer {
     granted: Mutex<Option<Instant>>,
 }
 
-impl HoldTimer {
-    /// The timer of a hold that has not begun.
+impl HoldMetrics {
+    /// The metrics of a hold that has not begun.
     pub(crate) fn new(
         meter: Option<LockMeter>,
         clock: Clock,

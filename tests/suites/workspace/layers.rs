@@ -215,7 +215,7 @@ const CRATES: &[Layers] = &[
             "queue/sight",
             "queue/wait",
             "queue",
-            "hold/ownership",
+            "hold/status",
             "hold/token",
             "hold",
             "hold/transactions",

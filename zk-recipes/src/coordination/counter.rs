@@ -20,7 +20,7 @@ use zk_client::{
     Outcome,
 };
 
-use crate::error::{Error, Fault};
+use crate::error::{Cause, Error};
 use crate::node::Folder;
 use crate::steady::quorum::by_quorum;
 use crate::steady::retries::{Retries, with_retries};
@@ -265,7 +265,7 @@ impl Counter {
     /// If the future is dropped, the number may have been added or not, but never twice.
     pub async fn add(&self, n: i64) -> Result<i64, Error> {
         let added = self.update(|value| value.checked_add(n)).await?;
-        added.ok_or_else(|| Fault::Overflow(self.path().to_owned()).into())
+        added.ok_or_else(|| Cause::Overflow(self.path().to_owned()).into())
     }
 
     /// Sets the value to `new` if it is `current`. Returns whether it was.
@@ -352,7 +352,7 @@ impl Counter {
     /// Writes the value in a transaction with the marker.
     async fn write(&self, writer: &mut Writer, known: Known, value: i64) -> Result<Written, Error> {
         if known.version == ANY_VERSION {
-            return Err(Fault::InvalidCounter(self.path().to_owned()).into());
+            return Err(Cause::InvalidCounter(self.path().to_owned()).into());
         }
         let data = self.format.encode(value);
         let mut ops = vec![Op::set_data(self.path(), &data, Some(known.version))];
@@ -376,7 +376,7 @@ impl Counter {
                 // The end of the session tells more than the loss of a connection before it.
                 let ended = self.client.state().ended().map(ClientError::from);
                 let cause = ended.unwrap_or(error);
-                return Err(Fault::InDoubt { path: self.path().to_owned(), cause }.into());
+                return Err(Cause::InDoubt { path: self.path().to_owned(), cause }.into());
             }
             match (error.failed_op(), error.code()) {
                 (Some(0), Some(ErrorCode::BAD_VERSION)) => return Ok(Written::Conflict),
@@ -428,7 +428,7 @@ impl Counter {
     }
 
     fn decode(&self, node: &Node) -> Result<Known, Error> {
-        let invalid = || Fault::InvalidCounter(self.path().to_owned());
+        let invalid = || Cause::InvalidCounter(self.path().to_owned());
         let value = self.format.decode(&node.data).ok_or_else(invalid)?;
         Ok(Known { value, version: node.stat.version })
     }

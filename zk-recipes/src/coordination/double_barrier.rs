@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tracing::debug;
 use zk_client::{Children, Client, ErrorCode, Op, Reply, Watcher, Zxid};
 
-use crate::error::{Error, Fault};
+use crate::error::{Cause, Error};
 use crate::hold::{Hold, Release};
 use crate::node::{Contender, NodeNaming, Role};
 use crate::options::{OfMember, Options};
@@ -104,7 +104,7 @@ impl DoubleBarrier {
         let queue = Arc::new(Queue::new(client, path, NodeNaming::parties(), options.settings)?);
         match usize::try_from(parties) {
             Ok(parties) if parties > 0 => Ok(Self { queue, parties }),
-            _ => Err(Fault::Argument(format!("{path}: a double barrier for no party")).into()),
+            _ => Err(Cause::Argument(format!("{path}: a double barrier for no party")).into()),
         }
     }
 
@@ -339,7 +339,7 @@ impl Round {
                 Err(error) => {
                     match self.hold.known_loss() {
                         Some(loss) if !self.has_left => {
-                            return Err(self.hold.ownership().lost_error(loss));
+                            return Err(self.hold.status().lost_error(loss));
                         }
                         _ if error.client().is_some() => retries.count(error)?,
                         _ => return Err(error),
@@ -395,11 +395,11 @@ impl Round {
     /// our own node while the client still tries to delete it. Fails if we have lost our node
     /// before we left.
     async fn others(&self) -> Result<Vec<Contender>, Error> {
-        let (queue, ownership) = (self.hold.queue(), self.hold.ownership());
+        let (queue, status) = (self.hold.queue(), self.hold.status());
         if !self.has_left
             && let Some(loss) = self.hold.known_loss()
         {
-            return Err(ownership.lost_error(loss));
+            return Err(status.lost_error(loss));
         }
         let mut parties = match queue.client().get_children(queue.folder()).await {
             Ok(list) => {
@@ -411,7 +411,7 @@ impl Round {
         };
         let own = self.hold.own();
         if !self.has_left && !parties.contains(own) {
-            return Err(ownership.mark_deleted());
+            return Err(status.mark_deleted());
         }
         let is_other = |party: &Contender| self.has_left || party != own;
         parties.retain(|party| self.members.contains(&party.sequence) && is_other(party));

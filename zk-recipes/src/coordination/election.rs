@@ -212,7 +212,7 @@ impl Election {
             LockState::Suspended { .. } if self.step_down == StepDown::Suspended => Some(()),
             _ => None,
         };
-        let stepping_down = term.ownership().wait_until(must_step_down);
+        let stepping_down = term.status().wait_until(must_step_down);
         while_held(must_step_down, stepping_down, work).await.ok()
     }
 }

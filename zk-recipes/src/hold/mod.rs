@@ -1,7 +1,7 @@
 //! Acquiring and holding a lock, whichever kind of lock it is.
 //!
 //! [`Hold::acquire`] is the whole way to a lock. The [`Hold`] owns our node in the queue, and is
-//! what a guard consists of. Whether the lock is still ours is found out by [`ownership`].
+//! what a guard consists of. Whether the lock is still ours is found out by [`status`].
 
 use std::fmt;
 use std::future::Future;
@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 
 use zk_client::{Deletion, Error as ClientError, Lapse, LeaseState, OwnedNode, Reply};
 
-use crate::error::{Error, Fault, Loss};
+use crate::error::{Cause, Error, Loss};
 use crate::node::{Contender, Role};
 use crate::queue::{Join, Patience, Place, Queue};
-use crate::stats::HoldTimer;
+use crate::stats::HoldMetrics;
 use crate::steady::work::while_held;
 
-pub(crate) mod ownership;
+pub(crate) mod status;
 mod token;
 pub(crate) mod transactions;
 
-use ownership::{Ownership, loss_of};
+use status::{HoldStatus, loss_of};
 pub use token::{FencingToken, InvalidToken};
 
 /// The state of a lock, as its holder knows it.
@@ -83,8 +83,8 @@ pub enum Release {
 /// the two. Where that would do harm, let the resource decide: by the [`token`](Self::token), or in
 /// one transaction with the data, by [`fenced`](Self::fenced).
 pub struct Hold {
-    ownership: Arc<Ownership>,
-    /// Kept apart from `ownership`: futures that outlive the guard share that, and must not keep
+    status: Arc<HoldStatus>,
+    /// Kept apart from `status`: futures that outlive the guard share that, and must not keep
     /// the lock.
     node: Arc<HeldNode>,
     token: FencingToken,
@@ -139,11 +139,11 @@ impl Hold {
         }
         let (lease, token) = (node.lease(term), FencingToken::new(node.czxid().0, 0));
         let (meter, clock) = (queue.options().meter.clone(), queue.client().clock());
-        let timer = HoldTimer::new(meter, clock.clone(), has_waited, node.requested_at());
-        let ownership = Ownership::new(queue, own, &node, lease, timer, own_watch, others);
-        let ownership = Arc::new(ownership);
-        let node = HeldNode { ownership: Arc::clone(&ownership), node: Mutex::new(Some(node)) };
-        Self { ownership, node: Arc::new(node), token, is_released: Mutex::new(false) }
+        let metrics = HoldMetrics::new(meter, clock.clone(), has_waited, node.requested_at());
+        let status = HoldStatus::new(queue, own, &node, lease, metrics, own_watch, others);
+        let status = Arc::new(status);
+        let node = HeldNode { status: Arc::clone(&status), node: Mutex::new(Some(node)) };
+        Self { status, node: Arc::new(node), token, is_released: Mutex::new(false) }
     }
 
     /// Waits until the lock is surely ours, and will be even if the next replies are late.
@@ -153,30 +153,30 @@ impl Hold {
     /// proof. The watch that the wait has left tells whether our node still exists. If there is
     /// none, the node is read.
     pub(crate) async fn confirm(&self) -> Result<(), Error> {
-        let ownership = &self.ownership;
-        let mut state = ownership.lease.state();
+        let status = &self.status;
+        let mut state = status.lease.state();
         loop {
             match state {
                 LeaseState::Valid { .. } => break,
                 LeaseState::Lapsed(Lapse::Ended(ended)) => {
                     return Err(ClientError::from(ended).into());
                 }
-                LeaseState::Lapsed(lapse) => return Err(ownership.lost_error(loss_of(lapse))),
+                LeaseState::Lapsed(lapse) => return Err(status.lost_error(loss_of(lapse))),
                 _ => {
                     // The read goes together with the write whose reply is waited for.
-                    if !ownership.is_watched() {
-                        ownership.check_node(true);
+                    if !status.is_watched() {
+                        status.check_node(true);
                     }
-                    ownership.lease.changed(state).await;
-                    if !ownership.is_watched() {
-                        ownership.node_is_read().await;
+                    status.lease.changed(state).await;
+                    if !status.is_watched() {
+                        status.node_is_read().await;
                     }
-                    state = ownership.lease.state();
+                    state = status.lease.state();
                 }
             }
         }
-        ownership.known_loss().map_or(Ok(()), |loss| Err(ownership.lost_error(loss)))?;
-        ownership.timer.begin(&ownership.path);
+        status.known_loss().map_or(Ok(()), |loss| Err(status.lost_error(loss)))?;
+        status.metrics.begin(&status.path);
         Ok(())
     }
 
@@ -184,7 +184,7 @@ impl Hold {
     pub(crate) fn with_pass(&self, pass: u32) -> Self {
         let token = FencingToken::new(self.token.czxid(), pass);
         Self {
-            ownership: Arc::clone(&self.ownership),
+            status: Arc::clone(&self.status),
             node: Arc::clone(&self.node),
             token,
             is_released: Mutex::new(false),
@@ -200,22 +200,22 @@ impl Hold {
     }
 
     pub(crate) fn queue(&self) -> &Arc<Queue> {
-        &self.ownership.queue
+        &self.status.queue
     }
 
     /// What is known about the lock.
-    pub(crate) fn ownership(&self) -> &Arc<Ownership> {
-        &self.ownership
+    pub(crate) fn status(&self) -> &Arc<HoldStatus> {
+        &self.status
     }
 
     pub(crate) fn own(&self) -> &Contender {
-        &self.ownership.own
+        &self.status.own
     }
 
     /// How the lock was lost, as far as is known. Waits for nothing, and asks for nothing.
     pub(crate) fn known_loss(&self) -> Option<Loss> {
         let is_released = *self.is_released();
-        if is_released { Some(Loss::Released) } else { self.ownership.known_loss() }
+        if is_released { Some(Loss::Released) } else { self.status.known_loss() }
     }
 
     /// Sends a request unless the lock is known to be lost. If another task releases the lock at
@@ -235,14 +235,14 @@ impl Hold {
     pub(crate) fn mark_released(&self) -> bool {
         let is_first = !std::mem::replace(&mut *self.is_released(), true);
         if is_first {
-            self.ownership.changes.notify();
+            self.status.changes.notify();
         }
         is_first
     }
 
     /// Takes the node out, to release it in another way. `None` if that was done before.
     pub(crate) fn take_node(&self) -> Option<OwnedNode> {
-        self.ownership.note_let_go();
+        self.status.note_let_go();
         self.node.lock().take()
     }
 
@@ -258,7 +258,7 @@ impl Hold {
 
     /// The path of the node that stands for this holder in the queue.
     pub fn node(&self) -> &str {
-        &self.ownership.path
+        &self.status.path
     }
 
     /// The current state of the lock.
@@ -282,12 +282,12 @@ impl Hold {
         if *self.is_released() {
             return LockState::Lost(Loss::Released);
         }
-        let ownership = &self.ownership;
-        let lease = ownership.lease.state();
+        let status = &self.status;
+        let lease = status.lease.state();
         if let LeaseState::Lapsed(lapse) = lease {
-            return LockState::Lost(ownership.mark_lost(loss_of(lapse)));
+            return LockState::Lost(status.mark_lost(loss_of(lapse)));
         }
-        match ownership.check_node(true) {
+        match status.check_node(true) {
             Some(loss) => LockState::Lost(loss),
             None => match lease {
                 LeaseState::Suspended { until } => LockState::Suspended { until },
@@ -303,7 +303,7 @@ impl Hold {
     pub fn remaining(&self) -> Duration {
         match self.state() {
             LockState::Lost(_) => Duration::ZERO,
-            LockState::Held | LockState::Suspended { .. } => self.ownership.lease.remaining(),
+            LockState::Held | LockState::Suspended { .. } => self.status.lease.remaining(),
         }
     }
 
@@ -316,7 +316,7 @@ impl Hold {
     ///
     /// Dropping the future loses nothing. Any number of tasks may wait.
     pub async fn lost(&self) -> Loss {
-        self.ownership.wait_until(|| self.state().loss()).await
+        self.status.wait_until(|| self.state().loss()).await
     }
 
     /// Runs `work` until it is done or the lock is lost, whichever comes first.
@@ -345,7 +345,7 @@ impl Hold {
     /// Dropping the future drops `work`, and nothing else.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Error> {
         let done = while_held(|| self.state().loss(), self.lost(), work).await;
-        done.map_err(|loss| self.ownership.lost_error(loss))
+        done.map_err(|loss| self.status.lost_error(loss))
     }
 
     /// Waits until somebody asks for the lock back. Nothing happens to the lock.
@@ -362,11 +362,11 @@ impl Hold {
     /// Dropping the future loses nothing. After somebody has asked, each call returns at once.
     pub async fn revoke_requested(&self) -> Result<(), Error> {
         let requested = || match self.state() {
-            _ if self.ownership.is_revoke_requested() => Some(Ok(())),
-            LockState::Lost(loss) => Some(Err(self.ownership.lost_error(loss))),
+            _ if self.status.is_revoke_requested() => Some(Ok(())),
+            LockState::Lost(loss) => Some(Err(self.status.lost_error(loss))),
             _ => None,
         };
-        self.ownership.wait_until(requested).await
+        self.status.wait_until(requested).await
     }
 
     /// Releases the node. Its delete is on its way when this returns.
@@ -430,7 +430,7 @@ fn released(deleted: Result<Deletion, ClientError>, was_lost: bool) -> Result<Re
         Ok(_) => Ok(Release::AlreadyLost),
         Err(error) if error.is_session_over() => Ok(Release::AlreadyLost),
         Err(error) if error.is_connection_loss() && was_lost => Ok(Release::AlreadyLost),
-        Err(error) if error.is_connection_loss() => Err(Fault::Unconfirmed(error).into()),
+        Err(error) if error.is_connection_loss() => Err(Cause::Unconfirmed(error).into()),
         Err(error) => Err(error.into()),
     }
 }
@@ -444,7 +444,7 @@ impl fmt::Debug for Releasing {
 /// Our node, which all guards of a hold share. With the last of them it is dropped, and the server
 /// is asked to delete it.
 struct HeldNode {
-    ownership: Arc<Ownership>,
+    status: Arc<HoldStatus>,
     /// `None` once it was released.
     node: Mutex<Option<OwnedNode>>,
 }
@@ -458,14 +458,14 @@ impl HeldNode {
 impl Drop for HeldNode {
     fn drop(&mut self) {
         // The end of the hold comes ahead of the delete.
-        self.ownership.note_let_go();
+        self.status.note_let_go();
     }
 }
 
 impl fmt::Debug for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hold")
-            .field("node", &self.ownership.path)
+            .field("node", &self.status.path)
             .field("token", &self.token())
             .finish()
     }

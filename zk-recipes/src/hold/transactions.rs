@@ -10,9 +10,9 @@ use std::task::{Context, Poll, ready};
 
 use zk_client::{Committed, Marker, Op, Operations, Outcome, Reply};
 
-use crate::error::{Error, Fault, Loss};
+use crate::error::{Cause, Error, Loss};
 use crate::hold::Hold;
-use crate::hold::ownership::Ownership;
+use crate::hold::status::HoldStatus;
 
 impl Hold {
     /// Asks the ensemble whether the lock is ours.
@@ -30,7 +30,7 @@ impl Hold {
     pub async fn verify(&self) -> Result<(), Error> {
         // It changes nothing, so nothing is open about it.
         self.fenced(()).await.map_err(|error| match self.known_loss() {
-            Some(loss) => self.ownership.lost_error(loss),
+            Some(loss) => self.status.lost_error(loss),
             None => error,
         })
     }
@@ -62,9 +62,9 @@ impl Hold {
     ///
     /// The transaction is on its way when this returns, whether or not the future is awaited.
     pub fn fenced<O: Operations>(&self, ops: O) -> Fenced<O::Results> {
-        let ownership = Arc::clone(&self.ownership);
-        let ops = (Op::check(&ownership.path, None), ops);
-        Fenced { reply: self.send_if_held(|| ownership.queue.client().multi(ops)), ownership }
+        let status = Arc::clone(&self.status);
+        let ops = (Op::check(&status.path, None), ops);
+        Fenced { reply: self.send_if_held(|| status.queue.client().multi(ops)), status }
     }
 
     /// As [`fenced`](Self::fenced), but finds out whether the transaction was carried out if the
@@ -110,44 +110,44 @@ impl Hold {
         O: Operations + Send + Sync,
         O::Results: Send,
     {
-        let ownership = &self.ownership;
-        let mut done = pin!(marker.multi((Op::check(&ownership.path, None), ops)));
+        let status = &self.status;
+        let mut done = pin!(marker.multi((Op::check(&status.path, None), ops)));
         // The first poll sends the transaction.
         let sent = poll_fn(|cx| Poll::Ready(self.send_if_held(|| done.as_mut().poll(cx)))).await;
-        let done = match sent.map_err(|loss| ownership.lost_error(loss))? {
+        let done = match sent.map_err(|loss| status.lost_error(loss))? {
             Poll::Ready(done) => done,
             Poll::Pending => done.await,
         };
         done.map(|done| done.map(|((), results)| results))
-            .map_err(|error| ownership.fence_error(error))
+            .map_err(|error| status.fence_error(error))
     }
 
     /// Carries out `ops` and releases the node, in one transaction. If the server refuses, nothing
     /// has happened, and the lock is held as before.
     pub(crate) async fn let_go_with<O: Operations>(&self, ops: O) -> Result<O::Results, Error> {
-        let ownership = &self.ownership;
+        let status = &self.status;
         if let Some(loss) = self.known_loss() {
-            return Err(self.ownership.lost_error(loss));
+            return Err(self.status.lost_error(loss));
         }
         let own = ops.count();
-        match ownership.queue.client().multi((ops, Op::delete(&ownership.path, None))).await {
+        match status.queue.client().multi((ops, Op::delete(&status.path, None))).await {
             Ok((results, ())) => {
                 // The lease may have heard of this delete.
-                ownership.timer.end(&ownership.path, || None);
+                status.metrics.end(&status.path, || None);
                 if let Some(node) = self.take_node() {
                     node.disown();
                 }
                 Ok(results)
             }
             Err(error) if error.failed_op() == Some(own) && error.is_no_node() => {
-                Err(self.ownership.mark_deleted())
+                Err(self.status.mark_deleted())
             }
             Err(error) if error.outcome() == Outcome::Unknown => {
                 // The node may be gone. If it is not, dropping it here deletes it.
                 drop(self.take_node());
-                Err(Fault::Unconfirmed(error).into())
+                Err(Cause::Unconfirmed(error).into())
             }
-            Err(error) => Err(ownership.transaction_error(error)),
+            Err(error) => Err(status.transaction_error(error)),
         }
     }
 }
@@ -157,19 +157,19 @@ impl Hold {
 pub struct Fenced<R> {
     /// A loss if the lock was known to be lost. Nothing was sent then.
     reply: Result<Reply<((), R)>, Loss>,
-    ownership: Arc<Ownership>,
+    status: Arc<HoldStatus>,
 }
 
 impl<R> Future for Fenced<R> {
     type Output = Result<R, Error>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { reply, ownership } = self.get_mut();
+        let Self { reply, status } = self.get_mut();
         let done = match reply {
             Ok(reply) => ready!(Pin::new(reply).poll(cx)),
-            Err(loss) => return Poll::Ready(Err(ownership.lost_error(*loss))),
+            Err(loss) => return Poll::Ready(Err(status.lost_error(*loss))),
         };
-        Poll::Ready(done.map(|((), results)| results).map_err(|error| ownership.fence_error(error)))
+        Poll::Ready(done.map(|((), results)| results).map_err(|error| status.fence_error(error)))
     }
 }
 

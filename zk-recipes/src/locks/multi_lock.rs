@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use zk_client::{Client, Op, Operations};
 
-use crate::error::{Error, Fault, Loss};
+use crate::error::{Cause, Error, Loss};
 use crate::hold::{Hold, LockState, Release, Releasing};
 use crate::node::{Role, Standing};
 use crate::options::Options;
@@ -95,11 +95,11 @@ impl MultiLock {
             let path = path.as_ref();
             let queue = Queue::new(client, path, settings.layout.mutex(), settings.clone())?;
             if queues.insert(path.to_owned(), (at, Arc::new(queue))).is_some() {
-                return Err(Fault::Argument(format!("{path} is named twice")).into());
+                return Err(Cause::Argument(format!("{path} is named twice")).into());
             }
         }
         if queues.is_empty() {
-            return Err(Fault::Argument("no lock is named".to_owned()).into());
+            return Err(Cause::Argument("no lock is named".to_owned()).into());
         }
         let (named, queues) = queues.into_values().unzip();
         Ok(Self { queues, named })
@@ -291,7 +291,7 @@ impl MultiGuard {
         let error = |loss| {
             let lost = self.0.iter().find(|hold| hold.known_loss().is_some());
             let path = lost.map(|hold| hold.node().to_owned()).unwrap_or_default();
-            Fault::Lost { path, loss }.into()
+            Cause::Lost { path, loss }.into()
         };
         while_held(|| self.state().loss(), self.lost(), work).await.map_err(error)
     }
@@ -322,9 +322,9 @@ impl MultiGuard {
     /// The transaction is on its way once the future has been polled.
     pub async fn fenced<O: Operations>(&self, ops: O) -> Result<O::Results, Error> {
         let Some((first, others)) = self.0.split_first() else {
-            return Err(Fault::Argument("no lock is held".to_owned()).into());
+            return Err(Cause::Argument("no lock is held".to_owned()).into());
         };
-        let lost = |hold: &Hold| Some(hold.ownership().lost_error(hold.known_loss()?));
+        let lost = |hold: &Hold| Some(hold.status().lost_error(hold.known_loss()?));
         if let Some(lost) = self.0.iter().find_map(lost) {
             return Err(lost);
         }
@@ -337,7 +337,7 @@ impl MultiGuard {
                 let failed = failed.and_then(zk_client::Error::failed_op);
                 // The first check belongs to the first lock.
                 match failed.and_then(|failed| others.get(failed.checked_sub(1)?)) {
-                    Some(hold) => Err(hold.ownership().mark_deleted()),
+                    Some(hold) => Err(hold.status().mark_deleted()),
                     None => Err(error),
                 }
             }

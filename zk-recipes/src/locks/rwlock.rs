@@ -162,7 +162,7 @@ impl WriteGuard {
     /// Replaces our node by a reader's.
     async fn replace_by_reader(&self) -> Result<OwnedNode, Error> {
         if let Some(loss) = self.hold.known_loss() {
-            return Err(self.hold.ownership().lost_error(loss));
+            return Err(self.hold.status().lost_error(loss));
         }
         let (queue, own) = (self.hold.queue(), self.hold.own());
         let name = queue.naming().downgraded_name(&own.name, Role::Exclusive, Role::Shared);
@@ -176,11 +176,11 @@ impl WriteGuard {
         ));
         // One operation creates an owned node, so there is one reply.
         let Some(reply) = replies.pop() else {
-            return Err(self.hold.ownership().mark_deleted());
+            return Err(self.hold.status().mark_deleted());
         };
         reply.await.map_err(|error| match error.is_no_node() {
-            true => self.hold.ownership().mark_deleted(),
-            false => self.hold.ownership().transaction_error(error),
+            true => self.hold.status().mark_deleted(),
+            false => self.hold.status().transaction_error(error),
         })
     }
 }

@@ -18,7 +18,7 @@ use zk_client::{
     SessionId, SessionIdentity, Zxid,
 };
 
-use crate::error::{Error, Fault, Loss};
+use crate::error::{Cause, Error, Loss};
 use crate::hold::{Hold, LockState};
 use crate::locks::lock::{Exclusive, Guard, Lock};
 use crate::queue::{Place, Queue};
@@ -138,7 +138,7 @@ impl FromStr for LockTicket {
 
     /// Parses what [`to_secret`](Self::to_secret) wrote. Errors show no part of it.
     fn from_str(text: &str) -> Result<Self, Error> {
-        parse(text).ok_or_else(|| Fault::Ticket("this is no ticket".to_owned()).into())
+        parse(text).ok_or_else(|| Cause::Ticket("this is no ticket".to_owned()).into())
     }
 }
 
@@ -187,11 +187,11 @@ impl Guard {
     /// [`Lost`](crate::ErrorKind::Lost): there is no lock to leave.
     pub fn into_ticket(self) -> Result<LockTicket, Error> {
         if let LockState::Lost(loss) = self.state() {
-            return Err(self.ownership().lost_error(loss));
+            return Err(self.status().lost_error(loss));
         }
         let session = self.queue().client().session();
         let (Some(session), Some(owned)) = (session, self.take_node()) else {
-            return Err(self.ownership().mark_deleted());
+            return Err(self.status().mark_deleted());
         };
         let node = owned.path().to_owned();
         let ticket = LockTicket::new(session, owned.czxid(), self.kind.resumes, node);
@@ -230,7 +230,7 @@ impl Lock {
     pub async fn resume(&self, ticket: &LockTicket) -> Result<Guard, Error> {
         let queue = self.queue();
         let client = queue.client();
-        let invalid = |why: &str| Error::from(Fault::Ticket(why.to_owned()));
+        let invalid = |why: &str| Error::from(Cause::Ticket(why.to_owned()));
         if client.session().map(|session| session.id) != Some(ticket.session.id) {
             return Err(invalid("it is of another session than the client's"));
         }
@@ -315,11 +315,11 @@ impl LockTicket {
     }
 
     fn used(&self) -> Error {
-        Fault::TicketUsed(self.node.clone()).into()
+        Cause::TicketUsed(self.node.clone()).into()
     }
 
     fn lost(&self) -> Error {
-        Fault::Lost { path: self.node.clone(), loss: Loss::NodeDeleted }.into()
+        Cause::Lost { path: self.node.clone(), loss: Loss::NodeDeleted }.into()
     }
 
     fn lost_or(&self, error: ClientError) -> Error {

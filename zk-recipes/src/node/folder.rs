@@ -3,7 +3,7 @@
 //! Only the path of the root ends in the slash that separates a folder from its children. Pure:
 //! knows no client.
 
-use crate::error::{Error, Fault};
+use crate::error::{Cause, Error};
 
 /// A folder that holds a queue.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl Folder {
             return Ok(path);
         }
         let why = "is empty, has a slash, or is not allowed in a path";
-        Err(Fault::Argument(format!("{what} {name:?} {why}")).into())
+        Err(Cause::Argument(format!("{what} {name:?} {why}")).into())
     }
 
     /// The name of the child at this path, or `None` if the path is not a child's.

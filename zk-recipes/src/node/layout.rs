@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use crate::error::{Error, Fault};
+use crate::error::{Cause, Error};
 
 /// How names begin in Curator's layout, and in the layouts that follow it.
 const CURATORS: &str = "_c_";
@@ -112,7 +112,7 @@ impl Layout {
         if !(fits(exclusive) && fits(shared) && apart) || parts.contains('/') {
             let parts = format!("{prefix:?}, {exclusive:?}, {shared:?}");
             let why = "a marker is empty, has a slash, ends in a digit or like the other one";
-            return Err(Fault::Argument(format!("layout of {parts}: {why}")).into());
+            return Err(Cause::Argument(format!("layout of {parts}: {why}")).into());
         }
         zk_client::check_path(&format!("/{parts}"))?;
         let [prefix, exclusive, shared] = [prefix, exclusive, shared].map(str::to_owned);
@@ -195,7 +195,7 @@ impl NodeNaming {
         let exclusive = format!("{BEFORE_ID}{id}{MEMBER}");
         if !fits || zk_client::check_path(&format!("/{exclusive}")).is_err() {
             let why = "is empty, has a slash or a tilde, or is not allowed in a path";
-            return Err(Fault::Argument(format!("the id {id:?} of a member {why}")).into());
+            return Err(Cause::Argument(format!("the id {id:?} of a member {why}")).into());
         }
         Ok(Self::new("", false, exclusive, NOBODY))
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tracing::debug;
 use zk_client::{Client, Created, Error as ClientError, Outcome, OwnedNode, Reply};
 
-use crate::error::{Error, Fault};
+use crate::error::{Cause, Error};
 use crate::node::{Role, Standing};
 use crate::queue::missing_folder::{FolderCreation, FolderRetries, Folders, rotate};
 use crate::queue::place::Place;
@@ -86,7 +86,7 @@ impl<L> Attempt<L> {
         let (mut nodes, behind) = self.finish(from_ref(queue), ask, foreseen).await?;
         match nodes.pop() {
             Some(node) => Ok((node, behind)),
-            None => Err(Fault::NodeVanished(queue.folder().to_owned()).into()),
+            None => Err(Cause::NodeVanished(queue.folder().to_owned()).into()),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::debug;
 use zk_client::{Children, Error as ClientError, OwnedNode};
 
-use crate::error::{Error, Fault};
+use crate::error::{Cause, Error};
 use crate::node::{Contender, Standing};
 use crate::queue::queue::{Listing, Queue};
 use crate::steady::retries::with_retries;
@@ -44,7 +44,7 @@ impl Place {
         let own = name.and_then(|name| Contender::parse(queue.naming(), name));
         let own = own.filter(|own| (0..=LAST_SEQUENCE).contains(&own.sequence));
         let Some(own) = own else {
-            return Err(Fault::SequenceExhausted(queue.folder().to_owned()).into());
+            return Err(Cause::SequenceExhausted(queue.folder().to_owned()).into());
         };
         if own.sequence >= MANY_SEQUENCES {
             queue.warn_of_exhaustion(own.sequence);
@@ -115,6 +115,6 @@ impl Place {
     }
 
     pub(crate) fn vanished(&self) -> Error {
-        Fault::NodeVanished(self.node.path().to_owned()).into()
+        Cause::NodeVanished(self.node.path().to_owned()).into()
     }
 }

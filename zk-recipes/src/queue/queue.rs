@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use tracing::warn;
 use zk_client::{Children, Client, Created, Error as ClientError, Reply, Watcher};
 
-use crate::error::{Error, Fault, Timeout};
+use crate::error::{Cause, Error, Timeout};
 use crate::node::{Folder, NodeNaming, Role, layout_of};
 use crate::options::Settings;
 use crate::queue::missing_folder::Folders;
@@ -142,7 +142,7 @@ impl Queue {
     pub(crate) fn note_foreign(&self, name: &str) -> Result<(), Error> {
         let (node, layout) = (self.child(name), layout_of(name));
         if self.options.strict_foreign {
-            return Err(Fault::ForeignContender { node, layout }.into());
+            return Err(Cause::ForeignContender { node, layout }.into());
         }
         if !self.warned.of_foreign.swap(true, Ordering::Relaxed) {
             warn!(
@@ -167,7 +167,7 @@ impl Queue {
                     true => Timeout::Contended,
                     false => Timeout::Disconnected,
                 };
-                Err(Fault::TimedOut { path: self.folder().to_owned(), time, why }.into())
+                Err(Cause::TimedOut { path: self.folder().to_owned(), time, why }.into())
             }
         }
     }

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use zk_client::Client;
 
-use crate::error::{Error, Fault};
-use crate::hold::ownership::Ownership;
+use crate::error::{Cause, Error};
+use crate::hold::status::HoldStatus;
 use crate::hold::{FencingToken, Hold, Releasing};
 use crate::locks::inspect::LockFolder;
 use crate::node::{NodeNaming, Role};
@@ -117,12 +117,12 @@ impl SharedNode {
     }
 
     pub(crate) fn would_deadlock(&self) -> Error {
-        Fault::WouldDeadlock(self.queue().folder().to_owned()).into()
+        Cause::WouldDeadlock(self.queue().folder().to_owned()).into()
     }
 
     /// What the local queue has to know about the node.
     fn state(&self, hold: Option<&Hold>) -> NodeState {
-        let status = hold.map(Hold::ownership);
+        let status = hold.map(Hold::status);
         let can_hand_on = status.is_some_and(|status| status.can_hand_on());
         NodeState {
             now: self.now(),
@@ -146,7 +146,7 @@ impl SharedNode {
         }
         if let Some(hold) = local.hold.as_ref().filter(|_| local.waiters.is_shared()) {
             // Nobody else enters under a node that somebody has deleted.
-            hold.ownership().ensure_watched();
+            hold.status().ensure_watched();
         }
         let watch = local.watch_over(self);
         let woken = local.waiters.take_woken();
@@ -195,10 +195,10 @@ impl Local {
         if self.waiters.unused_since().is_none() || self.watched_over == Some(token) {
             return None;
         }
-        let ownership = Arc::clone(hold.ownership());
-        ownership.ensure_watched();
+        let status = Arc::clone(hold.status());
+        status.ensure_watched();
         self.watched_over = Some(token);
-        Some(LingerWatch { node: Arc::downgrade(node), ownership, token })
+        Some(LingerWatch { node: Arc::downgrade(node), status, token })
     }
 }
 
@@ -206,7 +206,7 @@ impl Local {
 /// node is released: its time is over, another contender wants it, or there is no such runtime.
 struct LingerWatch {
     node: Weak<SharedNode>,
-    ownership: Arc<Ownership>,
+    status: Arc<HoldStatus>,
     token: FencingToken,
 }
 
@@ -214,7 +214,7 @@ impl LingerWatch {
     /// Waits until another contender wants the lock, or the time of the unused node is over.
     async fn run(self, linger: Duration) {
         let mut rest = linger;
-        while !rest.is_zero() && timeout(rest, self.ownership.disturbed()).await.is_err() {
+        while !rest.is_zero() && timeout(rest, self.status.disturbed()).await.is_err() {
             rest = self.rest(linger).unwrap_or_default();
         }
     }
@@ -330,10 +330,10 @@ impl Waiting<'_> {
         }
         // The lock that the owner has already may have been lost since.
         if let Some((Entry { depth: 2.., .. }, hold)) = &entered
-            && let Some(loss) = hold.ownership().known_loss()
+            && let Some(loss) = hold.status().known_loss()
         {
             drop(node.leave(self.owner));
-            return Err(hold.ownership().lost_error(loss));
+            return Err(hold.status().lost_error(loss));
         }
         Ok(entered)
     }

@@ -13,7 +13,7 @@ use std::task::Poll;
 use tracing::debug;
 use zk_client::{Children, Error as ClientError, EventType, Node, Op, Reply};
 
-use crate::error::{Error, Fault};
+use crate::error::{Cause, Error};
 use crate::node::Role;
 use crate::queue::join::Attempt;
 use crate::queue::{Place, Queue};
@@ -175,7 +175,7 @@ fn check_count(queue: &Queue, permits: u32, folder: &Node) -> Result<(), Error> 
     match number(&folder.data) {
         Some(found) if found != i64::from(permits) => {
             let path = queue.folder().to_owned();
-            Err(Fault::OtherPermits { path, permits, found }.into())
+            Err(Cause::OtherPermits { path, permits, found }.into())
         }
         _ => Ok(()),
     }

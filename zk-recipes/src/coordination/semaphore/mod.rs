@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use zk_client::Client;
 
-use crate::error::{Error, Fault};
+use crate::error::{Cause, Error};
 use crate::node::{Folder, Layout, NodeNaming, Role};
 use crate::options::Options;
 use crate::queue::{Join, Patience, Place, Queue};
@@ -134,7 +134,7 @@ impl Semaphore {
         let folders = match has_count {
             true if path == "/" => {
                 let why = "/: kazoo's semaphore has a folder beside its own, and the root has none";
-                return Err(Fault::Argument(why.to_owned()).into());
+                return Err(Cause::Argument(why.to_owned()).into());
             }
             true => [format!("{path}-__lock__"), path.to_owned()],
             false => ["locks", "leases"].map(|name| Folder::new(path).child(name)),
@@ -306,6 +306,6 @@ impl Semaphore {
             (0, _) => "0 permits asked for; an acquire takes at least one".to_owned(),
             _ => format!("{asked} permits of a semaphore that has {permits}"),
         };
-        Err(Fault::Argument(format!("{}: {why}", self.path)).into())
+        Err(Cause::Argument(format!("{}: {why}", self.path)).into())
     }
 }

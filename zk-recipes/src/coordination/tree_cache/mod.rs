@@ -22,7 +22,7 @@ use self::shared::{Held, Shared};
 use self::status::{Outdated, begin_anew, outdate, tell_current};
 use self::tree::Tree;
 use crate::coordination::cached::{follow_each, has_gone_back, on_each_connection};
-use crate::error::{Error, Fault};
+use crate::error::{Cause, Error};
 use crate::steady::retries::{Attempt, Attempts};
 use crate::steady::wakeups::first_of;
 use crate::steady::watch::pause;
@@ -325,7 +325,7 @@ impl Follower {
                     pause(client).await;
                 }
                 Stop::TooLarge => {
-                    let error = Error::from(Fault::TreeTooLarge(self.shared.root.clone()));
+                    let error = Error::from(Cause::TreeTooLarge(self.shared.root.clone()));
                     self.failed(error.clone());
                     self.shared.tree.change(Tree::drop_part);
                     return Err(error);

@@ -18,10 +18,10 @@ use zk_client::{
     Watcher, Zxid,
 };
 
-use crate::error::{Error, Fault, Loss};
+use crate::error::{Cause, Error, Loss};
 use crate::node::Contender;
 use crate::queue::Queue;
-use crate::stats::HoldTimer;
+use crate::stats::HoldMetrics;
 use crate::steady::retries::Retries;
 use crate::steady::wakeups::{Notifier, first_of};
 use crate::steady::watch::{QuietWatch, RecheckTimer};
@@ -33,20 +33,20 @@ const REVOKE: [&[u8]; 2] = [b"__REVOKE__", b"unlock"];
 
 /// What is known about a lock that is held. Whoever keeps this does not keep the lock: the node has
 /// another owner.
-pub(crate) struct Ownership {
+pub(crate) struct HoldStatus {
     pub(crate) queue: Arc<Queue>,
     pub(crate) path: String,
     pub(crate) czxid: Zxid,
     pub(crate) own: Contender,
     pub(crate) lease: Lease,
-    pub(crate) timer: HoldTimer,
-    status: Mutex<NodeStatus>,
+    pub(crate) metrics: HoldMetrics,
+    known: Mutex<Known>,
     pub(crate) changes: Arc<Notifier>,
 }
 
 /// What is known about the node.
 #[derive(Debug)]
-struct NodeStatus {
+struct Known {
     lost: Option<Loss>,
     revoked: bool,
     /// True if something has happened to the node since it was last read.
@@ -87,17 +87,17 @@ impl NodeWatch {
     }
 }
 
-impl Ownership {
+impl HoldStatus {
     pub(crate) fn new(
         queue: Arc<Queue>,
         own: Contender,
         node: &OwnedNode,
         lease: Lease,
-        timer: HoldTimer,
+        metrics: HoldMetrics,
         own_watch: QuietWatch,
         others: QuietWatch,
     ) -> Self {
-        let status = NodeStatus {
+        let known = Known {
             lost: None,
             revoked: false,
             is_unclear: false,
@@ -107,8 +107,8 @@ impl Ownership {
             others,
         };
         let (path, czxid) = (node.path().to_owned(), node.czxid());
-        let (status, changes) = (Mutex::new(status), Arc::default());
-        Self { queue, path, czxid, own, lease, timer, status, changes }
+        let (known, changes) = (Mutex::new(known), Arc::default());
+        Self { queue, path, czxid, own, lease, metrics, known, changes }
     }
 
     /// How the lock was lost, as far as is known. Waits for nothing, and sends no request. The
@@ -128,14 +128,14 @@ impl Ownership {
     /// True if there is a watch that the wait has left, and it has reported nothing so far.
     pub(crate) fn is_watched(&self) -> bool {
         self.check_node(false);
-        matches!(&self.status().watch, NodeWatch::WatchOnly(watch) if watch.is_set())
+        matches!(&self.known().watch, NodeWatch::WatchOnly(watch) if watch.is_set())
     }
 
     /// True if the lock is surely still ours and nobody is known to want it back. Waits for
     /// nothing.
     pub(crate) fn can_hand_on(&self) -> bool {
         self.check_node(false);
-        let NodeStatus { lost, revoked, is_unclear, watch, .. } = &*self.status();
+        let Known { lost, revoked, is_unclear, watch, .. } = &*self.known();
         let is_readable = !matches!(watch, NodeWatch::Unreadable(_));
         let is_valid = matches!(self.lease.state(), LeaseState::Valid { .. });
         lost.is_none() && !revoked && !is_unclear && is_readable && is_valid
@@ -143,12 +143,12 @@ impl Ownership {
 
     /// True if a request for the lock back was seen.
     pub(crate) fn is_revoke_requested(&self) -> bool {
-        self.status().revoked
+        self.known().revoked
     }
 
     /// True if other contenders may be in the queue.
     pub(crate) fn has_others(&self) -> bool {
-        let others = &mut self.status().others;
+        let others = &mut self.known().others;
         // A watch fires once, and it is not set again: a contender that came may still be there.
         let waker = others.is_set().then(|| Waker::from(Arc::clone(&self.changes)));
         waker.is_none_or(|waker| others.poll_changed(&mut Context::from_waker(&waker)).is_ready())
@@ -167,7 +167,7 @@ impl Ownership {
             let lease_changed = async {
                 self.lease.changed(lease).await;
             };
-            let (is_refused, mut recheck) = (self.status().is_refused, RecheckTimer::default());
+            let (is_refused, mut recheck) = (self.known().is_refused, RecheckTimer::default());
             let may_retry = poll_fn(|cx| match is_refused {
                 true => recheck.poll(self.queue.client(), cx),
                 false => Poll::Pending,
@@ -184,7 +184,7 @@ impl Ownership {
         self.wait_until(|| {
             let has_lapsed = matches!(self.lease.state(), LeaseState::Lapsed(_));
             let is_lost = has_lapsed || self.check_node(true).is_some();
-            let is_reading = matches!(self.status().watch, NodeWatch::Reading(..));
+            let is_reading = matches!(self.known().watch, NodeWatch::Reading(..));
             (is_lost || !is_reading).then_some(())
         })
         .await;
@@ -198,22 +198,22 @@ impl Ownership {
 
     /// Notes that the lock is lost. Returns the first reason that was noted.
     pub(crate) fn mark_lost(&self, loss: Loss) -> Loss {
-        let mut status = self.status();
-        if let Some(first) = status.lost {
+        let mut known = self.known();
+        if let Some(first) = known.lost {
             return first;
         }
-        status.lost = Some(loss);
-        drop(status);
-        self.timer.end(&self.path, || Some(loss));
+        known.lost = Some(loss);
+        drop(known);
+        self.metrics.end(&self.path, || Some(loss));
         self.changes.notify();
         loss
     }
 
     /// Notes that the node is let go. That is a loss if the lock was lost before.
     pub(crate) fn note_let_go(&self) {
-        self.timer.end(&self.path, || match self.lease.state() {
+        self.metrics.end(&self.path, || match self.lease.state() {
             LeaseState::Lapsed(lapse) => Some(loss_of(lapse)),
-            _ => self.status().lost,
+            _ => self.known().lost,
         });
     }
 
@@ -223,7 +223,7 @@ impl Ownership {
     }
 
     pub(crate) fn lost_error(&self, loss: Loss) -> Error {
-        Fault::Lost { path: self.path.clone(), loss }.into()
+        Cause::Lost { path: self.path.clone(), loss }.into()
     }
 
     /// The error of a transaction whose first operation was the check of the node.
@@ -245,8 +245,8 @@ impl Ownership {
         }
     }
 
-    fn status(&self) -> MutexGuard<'_, NodeStatus> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes note of what the watches have reported, and returns how the lock was lost according to
@@ -255,18 +255,18 @@ impl Ownership {
         // Wakes everybody who waits for a change.
         let waker = Waker::from(Arc::clone(&self.changes));
         let mut cx = Context::from_waker(&waker);
-        let mut status = self.status();
+        let mut known = self.known();
         let mut has_changed = false;
         // After the first read every write has it read again, whoever looks.
-        let may_read = may_read || !matches!(status.watch, NodeWatch::WatchOnly(_));
-        while status.lost.is_none()
-            && let Some(next) = self.poll_watch(&mut status, may_read, &mut cx)
+        let may_read = may_read || !matches!(known.watch, NodeWatch::WatchOnly(_));
+        while known.lost.is_none()
+            && let Some(next) = self.poll_watch(&mut known, may_read, &mut cx)
         {
             has_changed |= !matches!(next, NodeWatch::Reading(..));
-            status.watch = next;
+            known.watch = next;
         }
-        let lost = status.lost;
-        drop(status);
+        let lost = known.lost;
+        drop(known);
         if has_changed {
             self.changes.notify();
         }
@@ -277,35 +277,35 @@ impl Ownership {
     /// nothing has come.
     fn poll_watch(
         &self,
-        status: &mut NodeStatus,
+        known: &mut Known,
         may_read: bool,
         cx: &mut Context<'_>,
     ) -> Option<NodeWatch> {
-        if let Poll::Ready(event) = status.watch.event().poll_changed(cx) {
-            match (&status.watch, event) {
+        if let Poll::Ready(event) = known.watch.event().poll_changed(cx) {
+            match (&known.watch, event) {
                 (_, Ok(event)) if event.kind == EventType::NODE_DELETED => {
-                    return Some(self.note_deleted(status));
+                    return Some(self.note_deleted(known));
                 }
                 (NodeWatch::Unreadable(_), _) => return None,
-                (NodeWatch::Reading(..), _) => status.is_unclear = true,
+                (NodeWatch::Reading(..), _) => known.is_unclear = true,
                 (_, Ok(_)) => {
-                    status.is_unclear = true;
+                    known.is_unclear = true;
                     return Some(NodeWatch::WatchOnly(QuietWatch::default()));
                 }
                 (_, Err(_)) => return Some(NodeWatch::Unreadable(QuietWatch::default())),
             }
         }
-        match &mut status.watch {
+        match &mut known.watch {
             NodeWatch::Reading(reply, earlier) => {
                 let Poll::Ready(answer) = Pin::new(reply).poll(cx) else {
                     return None;
                 };
                 let earlier = std::mem::take(earlier);
-                self.take_answer(status, answer, earlier)
+                self.take_answer(known, answer, earlier)
             }
             NodeWatch::WatchOnly(watch) if may_read => {
                 let reply = self.queue.client().get_data_and_watch(&self.path);
-                status.is_refused = false;
+                known.is_refused = false;
                 Some(NodeWatch::Reading(reply, std::mem::take(watch)))
             }
             _ => None,
@@ -315,24 +315,24 @@ impl Ownership {
     /// Takes note of what a read of the node has found. `earlier` is the watch that it had before.
     fn take_answer(
         &self,
-        status: &mut NodeStatus,
+        known: &mut Known,
         answer: Result<(Node, Watcher), ClientError>,
         earlier: QuietWatch,
     ) -> Option<NodeWatch> {
         let error = match answer {
             Ok((node, watcher)) if node.stat.czxid == self.czxid => {
-                status.revoked |= REVOKE.contains(&&*node.data);
-                status.is_unclear = false;
-                status.retries.reset();
+                known.revoked |= REVOKE.contains(&&*node.data);
+                known.is_unclear = false;
+                known.retries.reset();
                 return Some(NodeWatch::Known(watcher.into()));
             }
-            Ok(_) => return Some(self.note_deleted(status)),
-            Err(error) if error.is_no_node() => return Some(self.note_deleted(status)),
+            Ok(_) => return Some(self.note_deleted(known)),
+            Err(error) if error.is_no_node() => return Some(self.note_deleted(known)),
             Err(error) => error,
         };
-        let Err(error) = status.retries.count(error) else {
+        let Err(error) = known.retries.count(error) else {
             // The node is read again at once.
-            status.is_unclear = true;
+            known.is_unclear = true;
             return Some(NodeWatch::WatchOnly(earlier));
         };
         debug!(target: LOCK, node = self.path, %error, "not watched");
@@ -342,14 +342,14 @@ impl Ownership {
         }
         // A limit of this client was reached, or the read has failed too often: the next look reads
         // the node again.
-        (status.is_unclear, status.is_refused) = (true, true);
-        status.watch = NodeWatch::WatchOnly(earlier);
+        (known.is_unclear, known.is_refused) = (true, true);
+        known.watch = NodeWatch::WatchOnly(earlier);
         None
     }
 
-    fn note_deleted(&self, status: &mut NodeStatus) -> NodeWatch {
-        self.timer.end(&self.path, || Some(Loss::NodeDeleted));
-        status.lost = Some(Loss::NodeDeleted);
+    fn note_deleted(&self, known: &mut Known) -> NodeWatch {
+        self.metrics.end(&self.path, || Some(Loss::NodeDeleted));
+        known.lost = Some(Loss::NodeDeleted);
         NodeWatch::Unreadable(QuietWatch::default())
     }
 }
