@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
 /// The library crates, lowest first: each may depend on earlier crates that it names.
 const CRATES: &[Layers] = &[
     Layers {
@@ -422,13 +424,14 @@ impl Layers {
     }
 }
 
-/// A source file, reduced to the code that ships.
+/// A source file.
 struct Source {
     /// The path that failure messages show.
     file: String,
     /// The name as in [`Layers::modules`].
     module: String,
-    code: String,
+    /// The code that ships.
+    code: Code,
 }
 
 #[test]
@@ -503,9 +506,9 @@ fn sources(layers: &Layers) -> Vec<Source> {
     let mut test_modules = BTreeSet::new();
     let mut sources = Vec::new();
     for (module, text) in files {
-        let (code, tests) = without_tests(&blank(&text));
+        let code = Code::of(&text);
         let parent = if module == layers.root() { String::new() } else { format!("{module}/") };
-        test_modules.extend(tests.into_iter().map(|name| format!("{parent}{name}")));
+        test_modules.extend(code.tests.iter().map(|name| format!("{parent}{name}")));
         sources.push(Source { file: format!("{}/src/{module}", layers.name), module, code });
     }
     sources.retain(|source| {
@@ -516,155 +519,104 @@ fn sources(layers: &Layers) -> Vec<Source> {
     sources
 }
 
-/// The code with each character of a comment or of a text literal replaced by a space.
-fn blank(text: &str) -> String {
-    let chars: Vec<char> = text.chars().collect();
-    let at = |index: usize| chars.get(index).copied().unwrap_or('\0');
-    let mut out = String::with_capacity(text.len());
-    let mut i = 0;
-    while i < chars.len() {
-        let end = match (at(i), at(i + 1)) {
-            ('/', '/') => (i..chars.len()).find(|n| at(*n) == '\n').unwrap_or(chars.len()),
-            ('/', '*') => {
-                let (mut depth, mut n) = (1, i + 2);
-                while depth > 0 && n < chars.len() {
-                    match (at(n), at(n + 1)) {
-                        ('/', '*') => (depth, n) = (depth + 1, n + 2),
-                        ('*', '/') => (depth, n) = (depth - 1, n + 2),
-                        _ => n += 1,
+/// What the layers are about in a file.
+#[derive(Default)]
+struct Code {
+    /// The paths behind `crate::`, each with its line.
+    imports: Vec<(usize, Vec<String>)>,
+    /// The lines with a path behind `super::`.
+    supers: Vec<usize>,
+    /// The `#[cfg(test)]` modules that are files.
+    tests: Vec<String>,
+}
+
+impl Code {
+    /// The code of a file, except its `#[cfg(test)]` items.
+    fn of(text: &str) -> Self {
+        let mut code = Self::default();
+        code.read(text.parse().expect("the code of a file"));
+        code
+    }
+
+    fn read(&mut self, tokens: TokenStream) {
+        let tokens = tokens.into_iter().collect::<Vec<_>>();
+        let mut rest = &tokens[..];
+        while let [token, after @ ..] = rest {
+            rest = after;
+            match (token, after) {
+                (TokenTree::Punct(hash), [TokenTree::Group(attribute), item @ ..])
+                    if hash.as_char() == '#' && attribute.stream().to_string() == "cfg (test)" =>
+                {
+                    rest = self.skip_test(item);
+                }
+                // In a macro that names its own crate, the paths are those of its callers.
+                (TokenTree::Punct(dollar), [TokenTree::Ident(_), after @ ..])
+                    if dollar.as_char() == '$' =>
+                {
+                    rest = after;
+                }
+                (TokenTree::Ident(root), after) => {
+                    let line = root.span().start().line;
+                    match behind_colons(after) {
+                        Some(tree) if root == "crate" => {
+                            self.imports.extend(paths(tree).into_iter().map(|path| (line, path)));
+                        }
+                        Some(_) if root == "super" => self.supers.push(line),
+                        _ => {}
                     }
                 }
-                n
+                (TokenTree::Group(group), _) => self.read(group.stream()),
+                _ => {}
             }
-            ('r', '"' | '#') if !is_word(at(i.wrapping_sub(1))) || at(i.wrapping_sub(1)) == 'b' => {
-                let hashes = (i + 1..).take_while(|n| at(*n) == '#').count();
-                if at(i + 1 + hashes) == '"' {
-                    let close: String =
-                        std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
-                    let rest: String = chars[i + 2 + hashes..].iter().collect();
-                    let len = rest.find(&close).map_or(rest.chars().count(), |bytes| {
-                        rest[..bytes].chars().count() + close.len()
-                    });
-                    i + 2 + hashes + len
-                } else {
-                    i // A raw identifier.
-                }
-            }
-            ('"', _) => {
-                let mut n = i + 1;
-                while n < chars.len() && at(n) != '"' {
-                    n += if at(n) == '\\' { 2 } else { 1 };
-                }
-                n + 1
-            }
-            // A character literal; a lifetime has no second quote.
-            ('\'', '\\') => (i + 3..).find(|n| at(*n) == '\'' || at(*n) == '\0').unwrap_or(i) + 1,
-            ('\'', _) if at(i + 2) == '\'' => i + 3,
-            _ => i,
+        }
+    }
+
+    /// Skips an item, which ends with its block or, without one, at a semicolon.
+    fn skip_test<'t>(&mut self, item: &'t [TokenTree]) -> &'t [TokenTree] {
+        let is_end = |token: &TokenTree| match token {
+            TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+            token => is_punct(token, ';'),
         };
-        if end == i {
-            out.push(at(i));
-            i += 1;
-        } else {
-            let end = end.min(chars.len());
-            out.extend(chars[i..end].iter().map(|c| if *c == '\n' { '\n' } else { ' ' }));
-            i = end;
-        }
-    }
-    out
-}
-
-/// The code with `#[cfg(test)]` items blanked, and the `#[cfg(test)]` modules that are files.
-fn without_tests(code: &str) -> (String, Vec<String>) {
-    const MARK: &str = "#[cfg(test)]";
-    let mut code = code.to_owned();
-    let mut files = Vec::new();
-    while let Some(start) = code.find(MARK) {
-        // An item ends with its block or, without one, at a semicolon.
-        let mut depth = 0_usize;
-        let mut end = code.len();
-        for (at, c) in code[start..].char_indices() {
-            match c {
-                '{' => depth += 1,
-                '}' => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            if depth == 0 && (c == '}' || c == ';') {
-                end = start + at + c.len_utf8();
-                break;
-            }
-        }
-        let item = code[start + MARK.len()..end].trim().trim_end_matches(';');
-        if let Some(name) = item.rsplit_once("mod ").map(|(_, name)| name.trim())
-            && name.chars().all(is_word)
+        let end = item.iter().position(is_end).expect("the end of an item");
+        if let [.., TokenTree::Ident(module), TokenTree::Ident(name), end] = &item[..=end]
+            && module == "mod"
+            && is_punct(end, ';')
         {
-            files.push(name.to_owned());
+            self.tests.push(name.to_string());
         }
-        let blanked: String =
-            code[start..end].chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
-        code.replace_range(start..end, &blanked);
+        &item[end + 1..]
     }
-    (code, files)
 }
 
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
+fn is_punct(token: &TokenTree, wanted: char) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == wanted)
 }
 
-/// The places of `word` as a whole word in `code`, except after a `$`: in a macro that names its
-/// own crate, the paths are those of the macro's callers.
-fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
-    code.match_indices(word).map(|(at, _)| at).filter(move |at| {
-        let before = code[..*at].chars().next_back();
-        let after = code[at + word.len()..].chars().next();
-        !before.is_some_and(|c| is_word(c) || c == '$') && !after.is_some_and(is_word)
-    })
+fn behind_colons(tokens: &[TokenTree]) -> Option<&[TokenTree]> {
+    match tokens {
+        [first, second, rest @ ..] if is_punct(first, ':') && is_punct(second, ':') => Some(rest),
+        _ => None,
+    }
 }
 
-fn line(code: &str, at: usize) -> usize {
-    code[..at].matches('\n').count() + 1
-}
-
-/// The paths that a `use` tree or a path names, after `crate::`; `{` opens alternatives.
-fn paths(tree: &str) -> Vec<Vec<String>> {
-    let tree = tree.trim_start();
-    if let Some(group) = tree.strip_prefix('{') {
-        let (mut depth, mut from) = (0_usize, 0);
-        let mut all = Vec::new();
-        for (at, c) in group.char_indices() {
-            match c {
-                '{' => depth += 1,
-                ',' if depth == 0 => {
-                    all.extend(paths(&group[from..at]));
-                    from = at + 1;
-                }
-                '}' if depth == 0 => {
-                    all.extend(paths(&group[from..at]));
-                    return all;
-                }
-                '}' => depth -= 1,
-                _ => {}
-            }
+/// The paths that a `use` tree or a path names; braces hold alternatives.
+fn paths(tree: &[TokenTree]) -> Vec<Vec<String>> {
+    match tree {
+        [TokenTree::Group(group), ..] if group.delimiter() == Delimiter::Brace => {
+            let trees = group.stream().into_iter().collect::<Vec<_>>();
+            trees.split(|token| is_punct(token, ',')).flat_map(paths).collect()
         }
-        return all;
-    }
-    let end = tree.find(|c| !is_word(c)).unwrap_or(tree.len());
-    let (name, rest) = tree.split_at(end);
-    if name.is_empty() && !rest.starts_with('*') {
-        return Vec::new();
-    }
-    let name = if name.is_empty() { "*" } else { name }.to_owned();
-    match rest.trim_start().strip_prefix("::") {
-        None => vec![vec![name]],
-        Some(rest) => {
-            let mut all = paths(rest);
-            // The path ends here, for instance at a turbofish.
+        [TokenTree::Ident(name), rest @ ..] => {
+            let mut all = behind_colons(rest).map(paths).unwrap_or_default();
+            // The path ends here, or at a turbofish.
             if all.is_empty() {
                 all.push(Vec::new());
             }
-            all.iter_mut().for_each(|path| path.insert(0, name.clone()));
+            all.iter_mut().for_each(|path| path.insert(0, name.to_string()));
             all
         }
+        [star, ..] if is_punct(star, '*') => vec![vec!["*".to_owned()]],
+        _ => Vec::new(),
     }
 }
 
@@ -675,44 +627,31 @@ fn imports_from_below(layers: &Layers, source: &Source) -> Vec<String> {
         return Vec::new();
     };
     let mut broken = Vec::new();
-    for at in words(&source.code, "crate") {
-        let Some(tree) = source.code[at + "crate".len()..].trim_start().strip_prefix("::") else {
-            continue; // pub(crate)
-        };
-        for path in paths(tree) {
-            // The longest prefix of the path that is a listed module; otherwise an item of the
-            // root.
-            let target = (1..=path.len())
-                .rev()
-                .map(|len| path[..len].join("/"))
-                .find(|module| layers.place(module).is_some())
-                .unwrap_or_else(|| layers.root().to_owned());
-            if layers.place(&target) >= Some(place) && source.module != layers.root() {
-                broken.push(format!(
-                    "{}.rs:{}: crate::{} is in `{target}`, which does not stand above `{}` in \
-                     {FILE}",
-                    source.file,
-                    line(&source.code, at),
-                    path.join("::"),
-                    source.module,
-                ));
-            }
+    for (line, path) in &source.code.imports {
+        // The longest prefix of the path that is a listed module; otherwise an item of the root.
+        let target = (1..=path.len())
+            .rev()
+            .map(|len| path[..len].join("/"))
+            .find(|module| layers.place(module).is_some())
+            .unwrap_or_else(|| layers.root().to_owned());
+        if layers.place(&target) >= Some(place) && source.module != layers.root() {
+            broken.push(format!(
+                "{}.rs:{line}: crate::{} is in `{target}`, which does not stand above `{}` in \
+                 {FILE}",
+                source.file,
+                path.join("::"),
+                source.module,
+            ));
         }
     }
     broken
 }
 
 fn uses_of_super(source: &Source) -> Vec<String> {
-    words(&source.code, "super")
-        .filter(|at| source.code[at + "super".len()..].trim_start().starts_with("::"))
-        .map(|at| {
-            let line = line(&source.code, at);
-            format!(
-                "{}.rs:{line}: a file names what it uses from crate::, not super::",
-                source.file
-            )
-        })
-        .collect()
+    let name = |line| {
+        format!("{}.rs:{line}: a file names what it uses from crate::, not super::", source.file)
+    };
+    source.code.supers.iter().map(name).collect()
 }
 
 /// Our crates among the dependencies that ship, except those that the crate may depend on.
@@ -762,8 +701,8 @@ mod checks {
     };
 
     fn source(module: &str, text: &str) -> Source {
-        let (code, _) = without_tests(&blank(text));
-        Source { file: format!("sample/src/{module}"), module: module.to_owned(), code }
+        let (file, module) = (format!("sample/src/{module}"), module.to_owned());
+        Source { file, module, code: Code::of(text) }
     }
 
     /// Checks the targets that a file must not name, each with its line.
@@ -827,8 +766,8 @@ mod checks {
 
     #[test]
     fn knows_the_files_of_test_modules() {
-        let (code, files) = without_tests("#[cfg(test)]\nmod tests;\nmod shipped;\n");
-        assert_eq!((code.trim(), files), ("mod shipped;", vec!["tests".to_owned()]));
+        let code = Code::of("#[cfg(test)]\nmod tests;\nmod shipped;\n#[cfg(test)]\nmod here {}\n");
+        assert_eq!(code.tests, ["tests"]);
     }
 
     #[test]
