@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
+use zk_inputs::Random;
+use zk_inputs::corpus::{check, check_file, inputs, run};
 use zk_proto::{
     CreateMode, Decode, ErrorCode, EventType, KeeperState, OpCode, Reader, ReplyHeader,
     RequestHeader, Xid, frame, fuzz,
@@ -25,37 +27,6 @@ const SEEDS_OF_A_RECORD: usize = 5;
 
 /// Seeds of one kind of frame, likewise.
 const SEEDS_OF_A_KIND: usize = 3;
-
-/// With this variable set, the seeds of the corpora are written instead of compared.
-const WRITE: &str = "WRITE_SEEDS";
-
-fn corpus(target: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target)
-}
-
-/// Every committed input of a target. Their absence is a failure: a test over nothing proves
-/// nothing.
-fn inputs(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let folder = corpus(target);
-    let files = fs::read_dir(&folder).unwrap_or_else(|error| {
-        panic!("the corpus is in the repository, not in the package: {}: {error}", folder.display())
-    });
-    let mut inputs: Vec<_> = files
-        .map(|file| file.unwrap().path())
-        .map(|path| (path.clone(), fs::read(path).unwrap()))
-        .collect();
-    inputs.sort();
-    assert!(!inputs.is_empty(), "no input in {}", folder.display());
-    inputs
-}
-
-/// Runs one input, and names it if a claim fails.
-fn run(body: fn(&[u8]), name: &str, input: &[u8]) {
-    if std::panic::catch_unwind(|| body(input)).is_err() {
-        let hex: String = input.iter().map(|byte| format!("{byte:02x}")).collect();
-        panic!("{name} fails: {hex}");
-    }
-}
 
 /// The frame target's input for a stream: the steps of the cuts, then the stream.
 fn frame_input(steps: [u8; fuzz::STEPS], stream: &[u8]) -> Vec<u8> {
@@ -110,12 +81,12 @@ fn any_input(frame: &Frame) -> Vec<u8> {
 }
 
 /// The directions target's input: the place of a record in its table, then what nobody chose.
-fn made_up(numbers: &mut Numbers, choice: u8, len: usize) -> Vec<u8> {
-    [choice].into_iter().chain(std::iter::repeat_with(|| numbers.byte()).take(len)).collect()
+fn made_up(random: &mut Random, choice: u8, len: usize) -> Vec<u8> {
+    [choice].into_iter().chain(std::iter::repeat_with(|| random.byte()).take(len)).collect()
 }
 
 /// A few seeds for each record, and a frame of each length, so that the corpus stays small: what
-/// has the same length differs in little more than numbers.
+/// has the same length differs in little more than random.
 fn seeds(target: &str) -> Seeds {
     let frames = frames::all();
     let mut seeds = Seeds::new();
@@ -157,7 +128,7 @@ fn seeds(target: &str) -> Seeds {
         }
         "directions" => {
             for (choice, (record, _)) in (0..).zip(fuzz::VALUES) {
-                let input = made_up(&mut Numbers(u64::from(choice)), choice, 192);
+                let input = made_up(&mut Random::new(u64::from(choice)), choice, 192);
                 seeds.insert(input, record.to_ascii_lowercase());
             }
         }
@@ -166,51 +137,30 @@ fn seeds(target: &str) -> Seeds {
     seeds
 }
 
-/// Numbers that look random and are the same in every run (splitmix64).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    fn byte(&mut self) -> u8 {
-        self.next() as u8
-    }
-
-    /// Changes one to four things: a byte, a bit, a length, the end, or the order.
-    fn mutate(&mut self, bytes: &mut Vec<u8>) {
-        for _ in 0..=self.below(4) {
-            if bytes.is_empty() {
-                bytes.push(self.byte());
+/// Changes one to four things: a byte, a bit, a length, the end, or the order.
+fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
+    for _ in 0..=random.below(4) {
+        if bytes.is_empty() {
+            bytes.push(random.byte());
+        }
+        let at = random.below(bytes.len());
+        match random.below(7) {
+            0 => bytes[at] = random.byte(),
+            1 => bytes[at] ^= 1 << random.below(8),
+            2 => {
+                let lie = [-1, -2, 0, 1, 5, 0x1000, 0x1001, i32::MAX, i32::MIN][random.below(9)];
+                let end = bytes.len().min(at + 4);
+                bytes[at..end].copy_from_slice(&lie.to_be_bytes()[..end - at]);
             }
-            let at = self.below(bytes.len());
-            match self.below(7) {
-                0 => bytes[at] = self.byte(),
-                1 => bytes[at] ^= 1 << self.below(8),
-                2 => {
-                    let lie = [-1, -2, 0, 1, 5, 0x1000, 0x1001, i32::MAX, i32::MIN][self.below(9)];
-                    let end = bytes.len().min(at + 4);
-                    bytes[at..end].copy_from_slice(&lie.to_be_bytes()[..end - at]);
-                }
-                3 => bytes.truncate(at),
-                4 => bytes.insert(at, self.byte()),
-                5 => {
-                    bytes.remove(at);
-                }
-                _ => {
-                    let piece = bytes[at..bytes.len().min(at + 1 + self.below(32))].to_vec();
-                    let to = self.below(bytes.len());
-                    bytes.splice(to..to, piece);
-                }
+            3 => bytes.truncate(at),
+            4 => bytes.insert(at, random.byte()),
+            5 => {
+                bytes.remove(at);
+            }
+            _ => {
+                let piece = bytes[at..bytes.len().min(at + 1 + random.below(32))].to_vec();
+                let to = random.below(bytes.len());
+                bytes.splice(to..to, piece);
             }
         }
     }
@@ -218,26 +168,18 @@ impl Numbers {
 
 #[test]
 fn frame_holds_over_its_corpus() {
-    for (path, input) in inputs("frame") {
-        run(fuzz::frame, &path.display().to_string(), &input);
-    }
+    check("frame", fuzz::frame);
 }
 
 #[test]
 fn records_hold_over_their_corpus() {
-    for (path, input) in inputs("records") {
-        run(fuzz::records, &path.display().to_string(), &input);
-    }
+    check("records", fuzz::records);
 }
 
 #[test]
 fn directions_hold_over_their_corpus() {
-    for (path, input) in inputs("directions") {
-        run(fuzz::directions, &path.display().to_string(), &input);
-    }
-    for (path, input) in inputs("any") {
-        run(fuzz::any, &path.display().to_string(), &input);
-    }
+    check("directions", fuzz::directions);
+    check("any", fuzz::any);
 }
 
 #[test]
@@ -246,13 +188,7 @@ fn the_seeds_are_those_of_the_captured_frames_and_of_each_record() {
         let seeds = seeds(target);
         assert!((50..=120).contains(&seeds.len()), "{target}: {} seeds", seeds.len());
         for (input, name) in &seeds {
-            let path = corpus(target).join(name);
-            if std::env::var_os(WRITE).is_some() {
-                fs::create_dir_all(corpus(target)).unwrap();
-                fs::write(&path, input).unwrap();
-            }
-            let committed = fs::read(&path).unwrap_or_default();
-            assert_eq!(committed, *input, "{}: run again with {WRITE}=1", path.display());
+            check_file(&format!("{target}/{name}"), input);
         }
     }
 }
@@ -316,14 +252,9 @@ fn dictionary() -> String {
 
 #[test]
 fn the_dictionary_is_that_of_the_codes() {
-    let path = corpus("").join("../zookeeper.dict");
     let dictionary = dictionary();
     assert!(dictionary.lines().count() > 80, "{dictionary}");
-    if std::env::var_os(WRITE).is_some() {
-        fs::write(&path, &dictionary).unwrap();
-    }
-    let committed = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(committed, dictionary, "{}: run again with {WRITE}=1", path.display());
+    check_file("../zookeeper.dict", dictionary.as_bytes());
 }
 
 /// The claims say nothing of bytes that do not decode; these all do.
@@ -339,14 +270,14 @@ fn records_hold_over_every_captured_frame() {
 #[test]
 fn frame_holds_over_changed_frames() {
     let frames = frames::all();
-    let mut numbers = Numbers(1);
+    let mut random = Random::new(1);
     for round in 0..5000 {
         let mut stream = Vec::new();
-        for _ in 0..=numbers.below(4) {
-            stream.extend(&frames[numbers.below(frames.len())].bytes);
+        for _ in 0..=random.below(4) {
+            stream.extend(&frames[random.below(frames.len())].bytes);
         }
-        numbers.mutate(&mut stream);
-        let steps = [numbers.byte(), numbers.byte(), numbers.byte(), numbers.byte()];
+        mutate(&mut random, &mut stream);
+        let steps = [random.byte(), random.byte(), random.byte(), random.byte()];
         run(fuzz::frame, &format!("round {round}"), &frame_input(steps, &stream));
     }
 }
@@ -354,13 +285,13 @@ fn frame_holds_over_changed_frames() {
 #[test]
 fn any_holds_over_every_captured_frame_and_over_changed_ones() {
     let frames = frames::all();
-    let mut numbers = Numbers(4);
+    let mut random = Random::new(4);
     for round in 0..20000 {
         let frame = &frames[round % frames.len()];
         let mut input = any_input(frame);
         // The first round is that of the frames as they are.
         if round >= frames.len() {
-            numbers.mutate(&mut input);
+            mutate(&mut random, &mut input);
         }
         run(fuzz::any, &format!("round {round}, {}", frame.name), &input);
     }
@@ -370,22 +301,22 @@ fn any_holds_over_every_captured_frame_and_over_changed_ones() {
 fn records_hold_over_changed_records() {
     let frames = frames::all();
     let records: Vec<(&str, &[u8])> = frames.iter().flat_map(records).collect();
-    let mut numbers = Numbers(2);
+    let mut random = Random::new(2);
     for round in 0..20000 {
         let (record, bytes) = records[round % records.len()];
         let mut bytes = bytes.to_vec();
-        numbers.mutate(&mut bytes);
+        mutate(&mut random, &mut bytes);
         run(fuzz::records, &format!("round {round}, {record}"), &record_input(record, &bytes));
     }
 }
 
 #[test]
 fn directions_hold_over_values_of_every_record() {
-    let mut numbers = Numbers(3);
+    let mut random = Random::new(3);
     for round in 0..200 {
         for (choice, (record, _)) in (0..).zip(fuzz::VALUES) {
-            let len = numbers.below(600);
-            let input = made_up(&mut numbers, choice, len);
+            let len = random.below(600);
+            let input = made_up(&mut random, choice, len);
             run(fuzz::directions, &format!("round {round}, {record}"), &input);
         }
     }

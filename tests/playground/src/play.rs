@@ -8,8 +8,8 @@ use tokio::runtime::Builder;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Instant, sleep_until};
 use zk_client::{Client, CreateOptions};
+use zk_inputs::Random;
 use zk_simulation::clock::now;
-use zk_simulation::random::Random;
 use zk_simulation::wire::{Dialer, pump};
 
 use crate::actor::Actor;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use zk_embedded::{Config, ConnectionId, Core, SessionId};
+use zk_inputs::Random;
 use zk_simulation::clock::now;
-use zk_simulation::random::Random;
 
 use crate::actor::Actor;
 use crate::link::{Due, Link, Party};

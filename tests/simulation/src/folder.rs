@@ -10,7 +10,7 @@ use zk_client::{Acl, Client, CreateOptions, ErrorCode, Id, Op, Perms};
 
 use super::journal::{FOLDER, folders, nodes};
 use super::process::Stage;
-use super::random::Random;
+use zk_inputs::Random;
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 

@@ -15,7 +15,7 @@ use zk_embedded::{Change, Config, Fault, Server, ServerVersion};
 use zk_recipes::Error;
 
 use super::Outcome;
-use super::random::Random;
+use zk_inputs::Random;
 
 pub(super) const ROOT: &str = "/root";
 pub(super) const TIMEOUT: Duration = Duration::from_secs(6);

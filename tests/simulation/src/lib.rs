@@ -5,8 +5,6 @@
 //! contender must get the lock and then leave nothing behind. Each grant is compared with what the
 //! server has committed.
 
-pub mod random;
-
 pub mod clock;
 
 pub mod inbox;
@@ -85,8 +83,8 @@ use self::journal::{COUNTER, Journal, nodes};
 use self::nemesis::Nemesis;
 use self::network::{Party, World};
 use self::process::{Name, Phase, Plan, Stage, TIMEOUTS};
-use self::random::Random;
 use self::wire::Dialer;
+use zk_inputs::Random;
 
 /// The result of one seed.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use zk_recipes::{
 
 use super::Family;
 use super::journal::{FOLDER, Role};
-use super::random::Random;
+use zk_inputs::Random;
 
 #[derive(Clone, Debug)]
 pub(super) enum AnyLock {

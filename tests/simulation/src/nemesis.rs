@@ -15,7 +15,7 @@ use super::kinds::{KINDS, Kind, PEACEFUL};
 use super::link::Tear;
 use super::network::{Party, Reception, Way};
 use super::process::Stage;
-use super::random::Random;
+use zk_inputs::Random;
 
 /// How long a fault of the server waits for a request that matches it.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -21,9 +21,9 @@ use super::frames;
 use super::journal::Journal;
 use super::link::{Link, Pipe, Tear};
 pub(super) use super::link::{Party, Way};
-use super::random::Random;
 use super::wire::Network;
 pub(super) use super::wire::Reception;
+use zk_inputs::Random;
 
 /// The server's wall clock at the start of every simulation.
 pub(super) const WALL: Duration = Duration::from_secs(1_700_000_000);

@@ -20,10 +20,10 @@ use super::gate::Gate;
 use super::held::Held;
 use super::locks::AnyLock;
 use super::network::{Party, Shared};
-use super::random::Random;
 use super::shards::Works;
 use super::wire::Dialer;
 use super::work::Job;
+use zk_inputs::Random;
 
 /// The longest time that an unused two-level lock keeps its node, in milliseconds.
 const LINGER: u64 = 6000;

@@ -16,7 +16,7 @@ use super::journal::{COUNTER, Grant, Role};
 use super::judge::{self, Ask};
 use super::locks::{AnyGuard, AnyLock, Manner};
 use super::process::{End, Phase, Stage, Who};
-use super::random::Random;
+use zk_inputs::Random;
 
 /// A task.
 pub(super) struct Job {

@@ -42,9 +42,9 @@ use self::world::{Settings, World};
 use super::clock::now;
 use super::journal::{FOLDER, Journal};
 use super::process::Phase;
-use super::random::Random;
 use super::wire;
 use super::{Outcome, in_virtual_time};
+use zk_inputs::Random;
 
 /// A node that every client may write.
 const COUNTER: &str = "/counter";

@@ -11,7 +11,7 @@ use super::process::{HEIRS_WITHIN, Stage};
 use super::world::World;
 use crate::gate::{Gate, Mode};
 use crate::process::Phase;
-use crate::random::Random;
+use zk_inputs::Random;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {

@@ -18,8 +18,8 @@ use crate::gate::Gate;
 use crate::journal::FOLDER;
 use crate::link::Party;
 use crate::process::Phase;
-use crate::random::Random;
 use crate::wire::Dialer;
+use zk_inputs::Random;
 
 /// How long processes take to resume the lock that another one has handed over.
 pub(super) const HEIRS_WITHIN: Duration = Duration::from_millis(50);

@@ -23,8 +23,8 @@ use crate::frames;
 use crate::inbox::Inbox;
 use crate::journal::Journal;
 use crate::link::{Party, Way};
-use crate::random::Random;
 use crate::wire::{Network, Reception};
+use zk_inputs::Random;
 
 /// More steps than any run has. Reaching it means that the time stands still.
 const MAX_STEPS: u64 = 3_000_000;

@@ -1,4 +1,4 @@
-//! The only source of randomness: everything that a simulation decides comes from its seed.
+//! Numbers that look random, and that a seed decides.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -26,6 +26,16 @@ impl Random {
     /// Another source, which is independent of this one.
     pub fn fork(&mut self) -> Self {
         Self(self.next())
+    }
+
+    /// A number below `end`.
+    pub fn below(&mut self, end: usize) -> usize {
+        self.within(0..end as u64) as usize
+    }
+
+    /// Eight random bits.
+    pub fn byte(&mut self) -> u8 {
+        self.next() as u8
     }
 
     /// A number in this range.
