@@ -31,3 +31,10 @@ record! {
         pzxid: Zxid,
     }
 }
+
+impl Stat {
+    /// The version that a request gives if the node may have any.
+    ///
+    /// On servers up to 3.9, this is also the version of a node after 2^32 - 1 writes.
+    pub const ANY_VERSION: i32 = -1;
+}

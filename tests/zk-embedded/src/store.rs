@@ -371,7 +371,11 @@ pub(crate) fn wire_acl<'a>(grants: &'a [Grant]) -> Vec<Acl<'a>> {
 }
 
 fn require_version(actual: i32, expected: i32) -> Result<(), ErrorCode> {
-    if expected == -1 || expected == actual { Ok(()) } else { Err(ErrorCode::BAD_VERSION) }
+    if expected == Stat::ANY_VERSION || expected == actual {
+        Ok(())
+    } else {
+        Err(ErrorCode::BAD_VERSION)
+    }
 }
 
 /// Checks a path as real servers do for writes.

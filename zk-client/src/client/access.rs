@@ -10,9 +10,6 @@ use crate::handles::reply::Reply;
 use crate::model::acl::{self, AccessList, Acl, Id};
 use crate::model::path;
 
-/// The version that servers take for any version.
-const ANY_VERSION: i32 = -1;
-
 impl Client {
     /// The access list of a node.
     ///
@@ -58,7 +55,7 @@ impl Client {
     pub fn set_acl(&self, path: &str, acl: &[Acl], aversion: Option<i32>) -> Reply<Stat> {
         self.with_checked_path(path, path::check, |full| {
             acl::with_wire_acl(acl, |acl| {
-                let version = aversion.unwrap_or(ANY_VERSION);
+                let version = aversion.unwrap_or(Stat::ANY_VERSION);
                 let request = SetAclRequest { path: full, acl, version };
                 self.send(path, &request, |call, completion| {
                     let SetAclResponse { stat } = call.decode(&call.to_result(completion)?)?;

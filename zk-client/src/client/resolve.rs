@@ -17,9 +17,6 @@ use crate::error::{Error, Outcome};
 use crate::handles::reply::Reply;
 use crate::model::node::{CreateOptions, Created, Node};
 
-/// The version that servers match with any version.
-const ANY_VERSION: i32 = -1;
-
 /// The pause before a server that could not serve a request yet is asked again.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -226,7 +223,7 @@ impl Write for SetData<'_> {
     }
 
     fn path_to_inspect(&self) -> Option<&str> {
-        (self.version != ANY_VERSION).then_some(self.path)
+        (self.version != Stat::ANY_VERSION).then_some(self.path)
     }
 
     fn judge(&self, before: Zxid, seen: Seen) -> Option<WriteFate<Stat>> {
@@ -256,7 +253,7 @@ impl Write for Delete<'_> {
     }
 
     fn path_to_inspect(&self) -> Option<&str> {
-        (self.version != ANY_VERSION).then_some(self.path)
+        (self.version != Stat::ANY_VERSION).then_some(self.path)
     }
 
     fn judge(&self, before: Zxid, seen: Seen) -> Option<WriteFate<()>> {

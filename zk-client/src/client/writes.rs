@@ -14,9 +14,6 @@ use crate::model::node::{CreateOptions, Created};
 use crate::model::path;
 use crate::multi::write::{self, Named, Operations, Transaction};
 
-/// The version that servers match with any version.
-const ANY_VERSION: i32 = -1;
-
 impl Client {
     /// Creates a node. The parent must exist.
     ///
@@ -55,7 +52,8 @@ impl Client {
     /// Deletes a node that has no children, if it is at `version`, or always if that is `None`.
     pub fn delete(&self, path: &str, version: Option<i32>) -> Reply<()> {
         self.with_checked_path(path, path::check, |full| {
-            let request = DeleteRequest { path: full, version: version.unwrap_or(ANY_VERSION) };
+            let request =
+                DeleteRequest { path: full, version: version.unwrap_or(Stat::ANY_VERSION) };
             self.send(path, &request, |call, completion| call.to_result(completion).map(drop))
         })
     }
@@ -74,7 +72,7 @@ impl Client {
     /// ```
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Reply<Stat> {
         self.with_checked_path(path, path::check, |full| {
-            let version = version.unwrap_or(ANY_VERSION);
+            let version = version.unwrap_or(Stat::ANY_VERSION);
             let request = SetDataRequest { path: full, data: Some(data), version };
             self.send(path, &request, |call, completion| {
                 let SetDataResponse { stat } = call.decode(&call.to_result(completion)?)?;

@@ -15,9 +15,6 @@ use crate::error::{Error, Fault};
 use crate::model::node::{CreateOptions, Created};
 use crate::model::path;
 
-/// The version that servers match with any version.
-const ANY_VERSION: i32 = -1;
-
 /// The number of digits that a server appends to a sequential name.
 const DIGITS: usize = 10;
 
@@ -203,15 +200,15 @@ impl<'a> Action<'a> {
                 }
             }
             Self::Delete { version, .. } => {
-                let version = version.unwrap_or(ANY_VERSION);
+                let version = version.unwrap_or(Stat::ANY_VERSION);
                 MultiOp::Delete(DeleteRequest { path, version })
             }
             Self::SetData { data, version, .. } => {
-                let version = version.unwrap_or(ANY_VERSION);
+                let version = version.unwrap_or(Stat::ANY_VERSION);
                 MultiOp::SetData(SetDataRequest { path, data: Some(data), version })
             }
             Self::Check { version, .. } => {
-                let version = version.unwrap_or(ANY_VERSION);
+                let version = version.unwrap_or(Stat::ANY_VERSION);
                 MultiOp::Check(CheckVersionRequest { path, version })
             }
         }

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use tracing::debug;
 use zk_client::{
     Acl, Client, Committed, CreateOptions, Error as ClientError, ErrorCode, Marker, Node, Op,
-    Outcome,
+    Outcome, Stat,
 };
 
 use crate::error::{Cause, Error};
@@ -31,9 +31,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
 /// How often the longest pause doubles.
 const MAX_DOUBLINGS: u32 = 6;
-
-/// The version that servers match with any version.
-const ANY_VERSION: i32 = -1;
 
 /// How the number is written in the node, and so with which clients the counter is shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -351,12 +348,12 @@ impl Counter {
 
     /// Writes the value in a transaction with the marker.
     async fn write(&self, writer: &mut Writer, known: Known, value: i64) -> Result<Written, Error> {
-        if known.version == ANY_VERSION {
+        if known.version == Stat::ANY_VERSION {
             return Err(Cause::InvalidCounter(self.path().to_owned()).into());
         }
         let data = self.format.encode(value);
         let mut ops = vec![Op::set_data(self.path(), &data, Some(known.version))];
-        if known.version == ANY_VERSION - 1 {
+        if known.version == Stat::ANY_VERSION - 1 {
             // No client shall find the counter at the version that matches any. Nobody can write
             // between the two.
             ops.push(Op::set_data(self.path(), &data, None));
