@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let error = failed(client.get_data("/large").await)?;
     assert_eq!(error.kind(), ErrorKind::ReplyTooLarge);
     println!("{error}");
-    assert_eq!(client.stats().connections, 1);
+    assert_eq!(client.stats().totals.connections, 1);
 
     // Too many at once.
     let asked = client.batch(|| (0..11).map(|_| client.exists("/large")).collect::<Vec<_>>());

@@ -13,8 +13,8 @@ fn export(client: &Client) {
     println!("  zk_queued_bytes {}", stats.queued_bytes);
     println!("  zk_watches {}", stats.watches + stats.streams);
     println!("  zk_reconnects_total {}", stats.reconnects());
-    println!("  zk_bytes_sent_total {}", stats.bytes_sent);
-    println!("  zk_bytes_received_total {}", stats.bytes_received);
+    println!("  zk_bytes_sent_total {}", stats.totals.bytes_sent);
+    println!("  zk_bytes_received_total {}", stats.totals.bytes_received);
     println!("  zk_last_zxid {}", stats.last_zxid);
     if let Some(time) = stats.last_round_trip {
         println!("  zk_round_trip_seconds {:.6}", time.as_secs_f64());
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stream = client.watch("/a", WatchMode::Persistent).await?;
     export(&client);
     let stats = client.stats();
-    assert_eq!((stats.watches, stats.streams, stats.connections), (1, 1, 1));
+    assert_eq!((stats.watches, stats.streams, stats.totals.connections), (1, 1, 1));
 
     // The connection breaks, and the watches are set again on the next one.
     server.disconnect_all();

@@ -286,7 +286,7 @@ pub use net::codec::{FrameCodec, FrameError};
 pub use net::tls::{Pem, ServerName, TlsConnector, TlsOptions};
 pub use net::transport::{Connecting, Connector, TcpConnector, Transport};
 pub use session::{Lapse, LeaseState};
-pub use stats::{KeeperStats, Latencies, RequestCounts, Stats};
+pub use stats::{KeeperStats, Latencies, RequestCounts, Stats, Totals};
 
 pub use zk_proto::{ErrorCode, EventType, OpCode, Password, PathRule, SessionId, Stat, Zxid};
 

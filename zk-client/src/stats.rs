@@ -12,9 +12,9 @@ use crate::model::event::SessionState;
 
 /// The counters of a client at one moment: see [`Client::stats`](crate::Client::stats).
 ///
-/// What is counted only grows, and begins at zero with the client; the other numbers tell what is
-/// now. Services most often export the depth of
-/// the queue, the last round trip, and how often the connection was lost.
+/// The [totals](Self::totals) only grow, and begin at zero with the client; the other numbers tell
+/// what is now. Services most often export the depth of the queue, the last round trip, and how
+/// often the connection was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -34,10 +34,6 @@ pub struct Stats {
     pub server: Option<Host>,
     /// The highest zxid that a reply has carried.
     pub last_zxid: Zxid,
-    /// Attempts to connect to a server.
-    pub attempts: u64,
-    /// Attempts that led to a connection. All but the first are reconnects.
-    pub connections: u64,
     /// Requests that were sent and have no reply yet, including the client's own.
     pub in_flight: usize,
     /// Requests that wait to be sent: until the driver's next turn or, without a connection, until
@@ -57,40 +53,14 @@ pub struct Stats {
     pub owned_nodes: usize,
     /// Leases that have not lapsed.
     pub leases: usize,
-    /// Frames that were handed to the transport: requests, pings and handshakes.
-    pub frames_sent: u64,
-    /// Bytes of the frames that were sent.
-    pub bytes_sent: u64,
-    /// Pings among the frames that were sent.
-    pub pings_sent: u64,
-    /// Frames that were received: replies, watch events, and replies to pings and handshakes.
-    pub frames_received: u64,
-    /// Bytes of the received frames. Of a reply that is too large, only the head is counted.
-    pub bytes_received: u64,
-    /// Watch events among the received frames.
-    pub events_received: u64,
-    /// Replies among the received frames that were [too large](crate::ErrorKind::ReplyTooLarge).
-    pub replies_too_large: u64,
-    /// How the requests have ended, by operation. An operation that has had no request is not in
-    /// the list. The order is that of the first end.
-    ///
-    /// The requests that the client makes by itself are counted too: watches that it sets again,
-    /// credentials, requests about owned nodes, the end of the session. Pings are not,
-    /// and neither are calls that fail before they are queued. A call that is repeated by
-    /// [`resolving`](crate::Client::resolving) or by the application counts each time.
-    pub requests: Vec<RequestCounts>,
-    /// How long the requests took that were answered, from the send of each to its reply.
-    ///
-    /// All answered requests are in it, whatever the server answered, and those that the client
-    /// made by itself too. Pings and unanswered requests are not. The time that a request waited to
-    /// be sent is not in it: see [`queued`](Self::queued) for that.
-    pub latencies: Latencies,
+    /// What was counted.
+    pub totals: Totals,
 }
 
 impl Stats {
     /// How often a connection replaced one that was lost.
     pub const fn reconnects(&self) -> u64 {
-        self.connections.saturating_sub(1)
+        self.totals.connections.saturating_sub(1)
     }
 }
 
@@ -145,60 +115,84 @@ impl RequestCounts {
     }
 }
 
-/// The counters of all sessions of a keeper, added up: see
+/// What a client has counted since it was made, or a keeper over all of its sessions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Attempts to connect to a server.
+    pub attempts: u64,
+    /// Attempts that led to a connection. All but the first of a session are
+    /// reconnects.
+    pub connections: u64,
+    /// Frames that were handed to the transport: requests, pings and handshakes.
+    pub frames_sent: u64,
+    /// Bytes of the frames that were sent.
+    pub bytes_sent: u64,
+    /// Pings among the frames that were sent.
+    pub pings_sent: u64,
+    /// Frames that were received: replies, watch events, and replies to pings and handshakes.
+    pub frames_received: u64,
+    /// Bytes of the received frames. Of a reply that is too large, only the head is counted.
+    pub bytes_received: u64,
+    /// Watch events among the received frames.
+    pub events_received: u64,
+    /// Replies among the received frames that were [too large](crate::ErrorKind::ReplyTooLarge).
+    pub replies_too_large: u64,
+    /// How the requests have ended, by operation. An operation that has had no request is not in
+    /// the list. The order is that of the first end.
+    ///
+    /// The requests that the client makes by itself are counted too: watches that it sets again,
+    /// credentials, requests about owned nodes, the end of the session. Pings are not,
+    /// and neither are calls that fail before they are queued. A call that is repeated by
+    /// [`resolving`](crate::Client::resolving) or by the application counts each time.
+    pub requests: Vec<RequestCounts>,
+    /// How long the requests took that were answered, from the send of each to its reply.
+    ///
+    /// All answered requests are in it, whatever the server answered, and those that the client
+    /// made by itself too. Pings and unanswered requests are not. The time that a request waited to
+    /// be sent is not in it: see [`Stats::queued`] for that.
+    pub latencies: Latencies,
+}
+
+impl Totals {
+    /// Adds what another session has counted.
+    pub(crate) fn add(&mut self, more: Self) {
+        self.attempts += more.attempts;
+        self.connections += more.connections;
+        self.frames_sent += more.frames_sent;
+        self.bytes_sent += more.bytes_sent;
+        self.pings_sent += more.pings_sent;
+        self.frames_received += more.frames_received;
+        self.bytes_received += more.bytes_received;
+        self.events_received += more.events_received;
+        self.replies_too_large += more.replies_too_large;
+        self.latencies.add(&more.latencies);
+        for counts in more.requests {
+            match self.requests.iter_mut().find(|total| total.op == counts.op) {
+                Some(total) => total.add(&counts),
+                None => self.requests.push(counts),
+            }
+        }
+    }
+}
+
+/// The counters of all sessions of a keeper: see
 /// [`SessionKeeper::stats`](crate::SessionKeeper::stats).
-///
-/// Each field counts what the field of the same name in [`Stats`] counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeeperStats {
     /// Sessions that the keeper has begun, with the current one. A session counts before a server
     /// has accepted it.
     pub sessions: u64,
-    /// Attempts to connect to a server.
-    pub attempts: u64,
-    /// Attempts that led to a connection.
-    pub connections: u64,
-    /// Frames that were handed to the transport.
-    pub frames_sent: u64,
-    /// Bytes of the frames that were sent.
-    pub bytes_sent: u64,
-    /// Pings among the frames that were sent.
-    pub pings_sent: u64,
-    /// Frames that were received.
-    pub frames_received: u64,
-    /// Bytes of the received frames.
-    pub bytes_received: u64,
-    /// Watch events among the received frames.
-    pub events_received: u64,
-    /// Replies among the received frames that were too large.
-    pub replies_too_large: u64,
-    /// How the requests have ended, by operation.
-    pub requests: Vec<RequestCounts>,
-    /// How long the requests took that were answered.
-    pub latencies: Latencies,
+    /// What all sessions have counted.
+    pub totals: Totals,
 }
 
 impl KeeperStats {
-    /// Adds the counters of one more session.
+    /// Adds one more session.
     pub(crate) fn add(&mut self, session: Stats) {
         self.sessions += 1;
-        self.attempts += session.attempts;
-        self.connections += session.connections;
-        self.frames_sent += session.frames_sent;
-        self.bytes_sent += session.bytes_sent;
-        self.pings_sent += session.pings_sent;
-        self.frames_received += session.frames_received;
-        self.bytes_received += session.bytes_received;
-        self.events_received += session.events_received;
-        self.replies_too_large += session.replies_too_large;
-        self.latencies.add(&session.latencies);
-        for counts in session.requests {
-            match self.requests.iter_mut().find(|total| total.op == counts.op) {
-                Some(total) => total.add(&counts),
-                None => self.requests.push(counts),
-            }
-        }
+        self.totals.add(session.totals);
     }
 }
 

@@ -177,17 +177,17 @@ impl Page {
     fn sessions(&mut self, stats: &KeeperStats) {
         for (name, help, value) in [
             ("zk_sessions_total", "Sessions that were begun.", stats.sessions),
-            ("zk_connections_total", "Connections that were made.", stats.connections),
-            ("zk_attempts_total", "Attempts to connect.", stats.attempts),
-            ("zk_sent_bytes_total", "Bytes that were sent.", stats.bytes_sent),
-            ("zk_received_bytes_total", "Bytes that were received.", stats.bytes_received),
-            ("zk_events_total", "Events of watches.", stats.events_received),
+            ("zk_connections_total", "Connections that were made.", stats.totals.connections),
+            ("zk_attempts_total", "Attempts to connect.", stats.totals.attempts),
+            ("zk_sent_bytes_total", "Bytes that were sent.", stats.totals.bytes_sent),
+            ("zk_received_bytes_total", "Bytes that were received.", stats.totals.bytes_received),
+            ("zk_events_total", "Events of watches.", stats.totals.events_received),
         ] {
             self.single(name, "counter", help, value);
         }
         let name = "zk_requests_total";
         self.family(name, "counter", "Requests by operation and outcome.");
-        for counts in &stats.requests {
+        for counts in &stats.totals.requests {
             let op = counts.op.to_string();
             for (outcome, count) in [
                 ("succeeded", counts.succeeded),
@@ -202,7 +202,7 @@ impl Page {
         }
         let name = "zk_request_duration_seconds";
         self.family(name, "histogram", "From the send of a request to its reply.");
-        self.histogram(name, &[], &stats.latencies);
+        self.histogram(name, &[], &stats.totals.latencies);
     }
 
     /// What the locks of each name have done.

@@ -53,7 +53,7 @@ fn what_was_sent_and_is_late_is_unknown_and_disturbs_nothing() {
         assert_eq!(behind.await.unwrap().data, "1", "it is answered in its turn");
         assert_eq!(clock.elapsed(), LIMIT * 2);
         assert_eq!(client.session(), session);
-        assert_eq!(client.stats().connections, 1);
+        assert_eq!(client.stats().totals.connections, 1);
     });
 }
 

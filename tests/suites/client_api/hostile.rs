@@ -210,7 +210,7 @@ async fn a_short_record_fails_its_call_alone() {
         };
         assert_eq!(error.kind(), ErrorKind::Protocol, "{op} {body:?}");
         assert_eq!(error.outcome(), Outcome::Unknown);
-        assert_eq!(client.stats().connections, 1, "case {at} of {cases_len}");
+        assert_eq!(client.stats().totals.connections, 1, "case {at} of {cases_len}");
     }
     at_rest(&client);
 }
@@ -251,7 +251,7 @@ async fn one_byte_at_a_time_is_slow_and_works() {
     let (node, mut watcher) = watching.await.unwrap();
     assert_eq!(node.data, "slow");
     assert_eq!(watcher.changed().await.unwrap().kind, EventType::NODE_DELETED);
-    assert_eq!(client.stats().connections, 1);
+    assert_eq!(client.stats().totals.connections, 1);
 }
 
 /// As slow as that, and without an end: only a whole frame in time counts.
@@ -292,7 +292,7 @@ async fn an_early_close_at_every_byte_of_the_handshake_costs_an_attempt() {
     let peer = network.attach().await;
     settle().await;
     assert_eq!(client.state(), SessionState::Connected);
-    assert_eq!(client.stats().connections, 1);
+    assert_eq!(client.stats().totals.connections, 1);
     drop(peer);
     drop(network.dial().await);
 }
@@ -353,7 +353,7 @@ async fn a_flood_of_events_without_watches_is_read_and_forgotten() {
     peer.answer(&data(b"fine")).await;
     assert_eq!(reading.await.unwrap().data, "fine");
     let stats = client.stats();
-    assert_eq!((stats.events_received, stats.connections), (FLOOD, 1));
+    assert_eq!((stats.totals.events_received, stats.totals.connections), (FLOOD, 1));
     at_rest(&client);
 }
 
@@ -466,7 +466,7 @@ async fn the_longest_and_the_shortest_timeouts_are_kept() {
         if millis > 1 {
             // Pings go on, at least every ten seconds.
             sleep(Duration::from_secs(35)).await;
-            assert_eq!(client.stats().pings_sent, 3);
+            assert_eq!(client.stats().totals.pings_sent, 3);
             let closing = client.close();
             peer.expect("closeSession#2").await;
             peer.answer(&()).await;
@@ -529,7 +529,7 @@ async fn handshakes_that_make_no_sense_cost_an_attempt() {
     peer.answer(&data(b"fine")).await;
     assert_eq!(reading.await.unwrap().data, "fine");
     let stats = client.stats();
-    assert_eq!((stats.attempts, stats.connections), (count + 1, 1));
+    assert_eq!((stats.totals.attempts, stats.totals.connections), (count + 1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -648,13 +648,13 @@ async fn noise_costs_connections_and_nothing_else() {
         let behind = random.usize(..64);
         noise.extend(std::iter::repeat_with(|| random.u8(..)).take(behind));
         peer.raw(&noise).await;
-        let before = client.stats().connections;
+        let before = client.stats().totals.connections;
         drop(peer);
         // The call is answered, whether the bytes were read or not.
         soon("the call", reading).await.err();
         peer = soon("the next attempt", network.attach()).await;
         settle().await;
-        assert_eq!(client.stats().connections, before + 1, "round {round}");
+        assert_eq!(client.stats().totals.connections, before + 1, "round {round}");
         at_rest(&client);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use zk_client::{
     Client, ClientBuilder, CreateOptions, ErrorKind, Host, KeptSession, RequestCounts,
-    SessionKeeper, SessionState,
+    SessionKeeper, SessionState, Totals,
 };
 use zk_embedded::{Config, Server};
 use zk_proto::OpCode;
@@ -442,7 +442,7 @@ fn a_keeper_adds_up_its_sessions_and_counts_none_twice() {
             }
             let stats = keeper.stats();
             assert_eq!(stats.sessions, number);
-            let reads = stats.requests.iter().find(|counts| counts.op == OpCode::GET_DATA);
+            let reads = stats.totals.requests.iter().find(|counts| counts.op == OpCode::GET_DATA);
             assert_eq!(reads.map(|counts| counts.refused), Some((1..=number).sum()));
             if number < 3 {
                 expire(&server, &client);
@@ -453,18 +453,22 @@ fn a_keeper_adds_up_its_sessions_and_counts_none_twice() {
         let stats = keeper.stats();
         assert_eq!(stats, keeper.stats());
         assert_eq!(stats.sessions, 3);
-        let each = || clients.iter().map(Client::stats);
-        assert_eq!(stats.attempts, each().map(|stats| stats.attempts).sum::<u64>());
-        assert_eq!(stats.connections, each().map(|stats| stats.connections).sum::<u64>());
-        assert_eq!(stats.frames_sent, each().map(|stats| stats.frames_sent).sum::<u64>());
-        assert_eq!(stats.bytes_sent, each().map(|stats| stats.bytes_sent).sum::<u64>());
-        assert_eq!(stats.frames_received, each().map(|stats| stats.frames_received).sum::<u64>());
-        assert_eq!(stats.bytes_received, each().map(|stats| stats.bytes_received).sum::<u64>());
-        let ended = |counts: &[RequestCounts]| counts.iter().map(RequestCounts::total).sum::<u64>();
-        assert_eq!(ended(&stats.requests), each().map(|stats| ended(&stats.requests)).sum::<u64>());
-        let answered = each().map(|stats| stats.latencies.count()).sum::<u64>();
-        assert_eq!((stats.latencies.count(), answered > 0), (answered, true));
-        let closed = stats.requests.iter().find(|counts| counts.op == OpCode::CLOSE_SESSION);
+        let counts: [fn(&Totals) -> u64; 8] = [
+            |totals| totals.attempts,
+            |totals| totals.connections,
+            |totals| totals.frames_sent,
+            |totals| totals.bytes_sent,
+            |totals| totals.frames_received,
+            |totals| totals.bytes_received,
+            |totals| totals.requests.iter().map(RequestCounts::total).sum(),
+            |totals| totals.latencies.count(),
+        ];
+        for (at, count) in counts.into_iter().enumerate() {
+            let each = clients.iter().map(|client| count(&client.stats().totals));
+            assert_eq!((count(&stats.totals), at), (each.sum(), at));
+            assert!(count(&stats.totals) > 0, "{at}");
+        }
+        let closed = stats.totals.requests.iter().find(|counts| counts.op == OpCode::CLOSE_SESSION);
         assert_eq!(closed.map(|counts| counts.succeeded), Some(1), "the last one is not lost");
     });
 }

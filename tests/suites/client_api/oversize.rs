@@ -292,7 +292,7 @@ async fn a_body_that_takes_long_to_arrive_is_no_silence() {
     assert_eq!(large.await.unwrap_err().kind(), ErrorKind::ReplyTooLarge);
     peer.send(&reply(Xid(2), 2, ErrorCode::OK, &data(b"fine"))).await;
     assert_eq!(small.await.unwrap().data, "fine");
-    assert_eq!(client.stats().connections, 1);
+    assert_eq!(client.stats().totals.connections, 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -30,26 +30,32 @@ fn stats(bench: &Bench) -> Stats {
 fn frames_and_bytes_are_counted_both_ways() {
     let mut bench = Bench::new(Bench::config());
     let none = stats(&bench);
-    assert_eq!((none.frames_sent, none.bytes_sent, none.frames_received), (0, 0, 0));
+    assert_eq!(
+        (none.totals.frames_sent, none.totals.bytes_sent, none.totals.frames_received),
+        (0, 0, 0)
+    );
     assert_eq!((none.session, none.age, none.state), (None, None, SessionState::Connecting));
     assert_eq!(none.session_timeout, TIMEOUT);
 
     bench.attach();
     let attached = stats(&bench);
-    assert_eq!((attached.frames_sent, attached.bytes_sent), (1, HANDSHAKE));
-    assert_eq!((attached.frames_received, attached.bytes_received), (1, WELCOME));
-    assert_eq!((attached.attempts, attached.connections, attached.reconnects()), (1, 1, 0));
+    assert_eq!((attached.totals.frames_sent, attached.totals.bytes_sent), (1, HANDSHAKE));
+    assert_eq!((attached.totals.frames_received, attached.totals.bytes_received), (1, WELCOME));
+    assert_eq!(
+        (attached.totals.attempts, attached.totals.connections, attached.reconnects()),
+        (1, 1, 0)
+    );
 
     (1..=3).for_each(|token| bench.session.submit(&GET, token).unwrap());
     let queued = stats(&bench);
     assert_eq!((queued.in_flight, queued.queued), (0, 3));
     assert_eq!(queued.queued_bytes as u64, 3 * REQUEST);
-    assert_eq!(queued.bytes_sent, HANDSHAKE, "nothing left yet");
+    assert_eq!(queued.totals.bytes_sent, HANDSHAKE, "nothing left yet");
 
     assert_eq!(bench.sent().len(), 3);
     let sent = stats(&bench);
     assert_eq!((sent.in_flight, sent.queued, sent.queued_bytes), (3, 0, 0));
-    assert_eq!((sent.frames_sent, sent.bytes_sent), (4, HANDSHAKE + 3 * REQUEST));
+    assert_eq!((sent.totals.frames_sent, sent.totals.bytes_sent), (4, HANDSHAKE + 3 * REQUEST));
 
     bench.pass(Duration::from_secs(1));
     assert_eq!(stats(&bench).last_round_trip, None);
@@ -58,17 +64,21 @@ fn frames_and_bytes_are_counted_both_ways() {
     bench.oversized(2, ErrorCode::OK, 1 << 30);
     let answered = stats(&bench);
     assert_eq!(answered.last_round_trip, Some(Duration::from_secs(1)));
-    assert_eq!((answered.frames_received, answered.events_received), (4, 1));
+    assert_eq!((answered.totals.frames_received, answered.totals.events_received), (4, 1));
     let event = HEAD + 4 + 4 + 4 + 2;
-    assert_eq!(answered.bytes_received, WELCOME + HEAD + event + HEAD, "of the large one the head");
-    assert_eq!((answered.replies_too_large, answered.in_flight), (1, 1));
+    assert_eq!(
+        answered.totals.bytes_received,
+        WELCOME + HEAD + event + HEAD,
+        "of the large one the head"
+    );
+    assert_eq!((answered.totals.replies_too_large, answered.in_flight), (1, 1));
     assert_eq!(answered.last_zxid, Zxid(3));
 
     bench.pass(TIMEOUT / 3);
     assert_eq!(bench.sent(), ["ping"]);
     let pinged = stats(&bench);
-    assert_eq!((pinged.pings_sent, pinged.frames_sent), (1, 5));
-    assert_eq!(pinged.bytes_sent, HANDSHAKE + 3 * REQUEST + PING);
+    assert_eq!((pinged.totals.pings_sent, pinged.totals.frames_sent), (1, 5));
+    assert_eq!(pinged.totals.bytes_sent, HANDSHAKE + 3 * REQUEST + PING);
     bench.pass(Duration::from_millis(7));
     bench.frame(reply(Xid::PING, 0, ErrorCode::OK, &()));
     assert_eq!(stats(&bench).last_round_trip, Some(Duration::from_millis(7)));
@@ -82,7 +92,7 @@ fn frames_and_bytes_are_counted_both_ways() {
     bench.pass(Duration::from_secs(1));
     bench.attach();
     let again = stats(&bench);
-    assert_eq!((again.attempts, again.connections, again.reconnects()), (2, 2, 1));
+    assert_eq!((again.totals.attempts, again.totals.connections, again.reconnects()), (2, 2, 1));
     assert_eq!((again.age, again.connected_for), (Some(bench.age()), Some(Duration::ZERO)));
 }
 
@@ -162,7 +172,7 @@ async fn a_client_at_rest_holds_what_is_held() {
 /// Succeeded, refused, too large, unanswered, not sent and withdrawn requests of an operation.
 fn ends(stats: &Stats, op: OpCode) -> [u64; 6] {
     let of_op = |counts: &&RequestCounts| counts.op == op;
-    let Some(counts) = stats.requests.iter().find(of_op) else {
+    let Some(counts) = stats.totals.requests.iter().find(of_op) else {
         return [0; 6];
     };
     let RequestCounts { succeeded, refused, too_large, unanswered, not_sent, withdrawn, .. } =
@@ -175,10 +185,10 @@ fn ends(stats: &Stats, op: OpCode) -> [u64; 6] {
 #[test]
 fn each_request_is_counted_once_by_operation_and_by_how_it_ended() {
     let mut bench = Bench::attached();
-    assert_eq!(stats(&bench).requests, []);
+    assert_eq!(stats(&bench).totals.requests, []);
     (1..=4).for_each(|token| bench.session.submit(&GET, token).unwrap());
     assert_eq!(bench.sent().len(), 4);
-    assert_eq!(stats(&bench).requests, [], "none has ended");
+    assert_eq!(stats(&bench).totals.requests, [], "none has ended");
 
     bench.answer(1, &data(b""));
     bench.frame(reply(Xid(2), 2, ErrorCode::NO_NODE, &()));
@@ -195,7 +205,7 @@ fn each_request_is_counted_once_by_operation_and_by_how_it_ended() {
     assert_eq!(ends(&stats(&bench), OpCode::GET_DATA), [1, 1, 1, 1, 0, 1], "one is still queued");
     bench.session.abandon();
     assert_eq!(ends(&stats(&bench), OpCode::GET_DATA), [1, 1, 1, 1, 1, 1]);
-    assert_eq!(stats(&bench).requests.len(), 1);
+    assert_eq!(stats(&bench).totals.requests.len(), 1);
     assert!(!bench.said().is_empty());
 }
 
@@ -241,7 +251,7 @@ async fn a_lost_reply_counts_as_unanswered_and_pings_not_at_all() {
     client.delete("/none", None).await.unwrap_err();
     tokio::time::sleep(Duration::from_secs(60)).await;
     let stats = client.stats();
-    assert!(stats.pings_sent > 0);
+    assert!(stats.totals.pings_sent > 0);
     assert_eq!(ends(&stats, OpCode::DELETE), [0, 1, 0, 1, 0, 0]);
     assert_eq!(ends(&stats, OpCode::PING), [0; 6]);
     client.close().await;
@@ -266,7 +276,7 @@ fn a_reply_is_in_the_bucket_of_the_time_since_the_send() {
     bench.session.submit(&GET, 2).unwrap();
     assert_eq!(bench.sent().len(), 1);
     bench.cut();
-    let latencies = stats(&bench).latencies;
+    let latencies = stats(&bench).totals.latencies;
     assert_eq!((latencies.count(), latencies.sum().as_micros()), (3, sum.as_micros()));
     let counts = latencies.cumulative().map(|(_, count)| count).collect::<Vec<_>>();
     assert_eq!(counts, [1, 1, 1, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3]);
@@ -280,12 +290,12 @@ fn what_took_longer_than_all_bounds_is_counted_too_and_a_ping_is_not() {
     bench.pass(TIMEOUT / 3);
     assert_eq!(bench.sent(), ["ping"]);
     bench.frame(reply(Xid::PING, 0, ErrorCode::OK, &()));
-    assert_eq!(stats(&bench).latencies, Latencies::default());
+    assert_eq!(stats(&bench).totals.latencies, Latencies::default());
     bench.session.submit(&GET, 1).unwrap();
     assert_eq!(bench.sent().len(), 1);
     bench.now += Duration::from_secs(11);
     bench.answer(1, &data(b""));
-    let latencies = stats(&bench).latencies;
+    let latencies = stats(&bench).totals.latencies;
     assert_eq!((latencies.count(), latencies.sum()), (1, Duration::from_secs(11)));
     assert!(latencies.cumulative().all(|(_, count)| count == 0));
     assert!(!bench.said().is_empty());

@@ -35,7 +35,7 @@ async fn client(server: &Server) -> Client {
 
 /// Waits until the client has had this many connections.
 async fn connections(client: &Client, count: u64) {
-    while client.stats().connections < count || !client.state().is_connected() {
+    while client.stats().totals.connections < count || !client.state().is_connected() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -221,7 +221,7 @@ async fn a_reply_shorter_than_a_stat_is_an_error() {
             assert_eq!(result, expected, "{request} with {length} bytes");
         }
     }
-    assert_eq!(client.stats().connections, 1);
+    assert_eq!(client.stats().totals.connections, 1);
 }
 
 /// The mistake: a reconnect panics because the client searches for the handshake's reply among the
@@ -241,7 +241,7 @@ fn every_reconnect_finds_its_handshake() {
         }
         assert_eq!(bench.said().len(), 1 - lost);
     }
-    assert_eq!(bench.session.stats(bench.now).connections, 101);
+    assert_eq!(bench.session.stats(bench.now).totals.connections, 101);
 }
 
 /// The mistake: values that the client does not know are assumed to be impossible.
@@ -265,7 +265,7 @@ async fn unknown_values_and_wrong_text_are_errors() {
     wrong[16 + 4 + 1] = 0xc3;
     peer.send(&wrong).await;
     assert_eq!(creating.await.unwrap_err().kind(), ErrorKind::Protocol);
-    assert_eq!(client.stats().connections, 1, "of all this none has cost the connection");
+    assert_eq!(client.stats().totals.connections, 1, "of all this none has cost the connection");
 
     for (kind, state) in [(99, 3), (1, 99)] {
         let event = WatcherEvent { kind: EventType(kind), state: KeeperState(state), path: "/a" };
@@ -306,7 +306,7 @@ async fn a_length_from_the_wire_sets_nothing_aside() {
     peer.send(&answer).await;
     let error = listing.await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Protocol, Outcome::Unknown));
-    assert_eq!(client.stats().connections, 1);
+    assert_eq!(client.stats().totals.connections, 1);
 }
 
 /// The mistake: a frame that is shorter than a header is completed with bytes of the last frame.

@@ -292,8 +292,7 @@ impl Driver {
 
     /// Reports a new connection, if that is the change of the state.
     fn trace_state(&mut self) {
-        let Stats { state, session, session_timeout, server, connections, .. } =
-            self.shared.stats();
+        let Stats { state, session, session_timeout, server, totals, .. } = self.shared.stats();
         if let (true, Some(server)) = (state.is_connected(), server) {
             let is_named = std::mem::replace(&mut self.span_session, session) == session;
             let session = session.map(field::display);
@@ -302,6 +301,7 @@ impl Driver {
             }
             let read_only = state == SessionState::ConnectedReadOnly;
             let timeout_ms = session_timeout.as_millis() as u64;
+            let connections = totals.connections;
             info!(
                 target: trace::CONNECTION,
                 %server, session, timeout_ms, read_only, connections, "connected"

@@ -24,7 +24,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// An attempt to connect to a server begins.
     pub fn handle_connecting(&mut self, now: Instant) {
         if self.phase == Phase::Idle {
-            self.counters.attempts += 1;
+            self.counters.totals.attempts += 1;
             self.timers.set(Timer::Attempt, now + self.attempt_timeout());
         }
     }
@@ -219,7 +219,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             if keeps {
                 self.timers.sent(now, self.timeout);
             }
-            self.counters.pings_sent += u64::from(pings);
+            self.counters.totals.pings_sent += u64::from(pings);
             self.update_lease_timers(now);
         }
         self.counters.sent(frames, out.len() - before);

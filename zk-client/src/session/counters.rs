@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use zk_proto::OpCode;
 
-use crate::stats::{Latencies, RequestCounts};
+use crate::stats::{RequestCounts, Totals};
 
 /// Counters since the session was made.
 #[derive(Debug, Default)]
@@ -14,19 +14,8 @@ pub(crate) struct Counters {
     /// When the first connection was established, and when the present one was.
     pub(crate) first: Option<Instant>,
     pub(crate) connected: Option<Instant>,
-    pub(crate) attempts: u64,
-    pub(crate) connections: u64,
-    pub(crate) frames_sent: u64,
-    pub(crate) bytes_sent: u64,
-    pub(crate) pings_sent: u64,
-    pub(crate) frames_received: u64,
-    pub(crate) bytes_received: u64,
-    pub(crate) events_received: u64,
-    pub(crate) replies_too_large: u64,
-    /// One entry for each operation that was used, which are few: a search is cheaper than a map.
-    pub(crate) requests: Vec<RequestCounts>,
-    /// The times of all answered requests, without pings.
-    pub(crate) latencies: Latencies,
+    /// What the session has counted. Of operations it used few: a search is cheaper than a map.
+    pub(crate) totals: Totals,
     /// When the last request that was answered was sent, and when it was answered.
     last_round_trip: Option<(Instant, Instant)>,
 }
@@ -36,20 +25,20 @@ impl Counters {
     pub(crate) fn established(&mut self, now: Instant) {
         self.first.get_or_insert(now);
         self.connected = Some(now);
-        self.connections += 1;
+        self.totals.connections += 1;
     }
 
     /// These many frames and bytes were handed to the transport.
     pub(crate) fn sent(&mut self, frames: usize, bytes: usize) {
-        self.frames_sent += frames as u64;
-        self.bytes_sent += bytes as u64;
+        self.totals.frames_sent += frames as u64;
+        self.totals.bytes_sent += bytes as u64;
     }
 
     /// A frame was received, with this many bytes on the wire.
     #[inline]
     pub(crate) fn received(&mut self, bytes: usize) {
-        self.frames_received += 1;
-        self.bytes_received += bytes as u64;
+        self.totals.frames_received += 1;
+        self.totals.bytes_received += bytes as u64;
     }
 
     /// A request that was sent at `sent` is answered at `now`.
@@ -61,12 +50,12 @@ impl Counters {
     /// Counts a request of this operation that has ended. Only the first one allocates.
     #[inline]
     pub(crate) fn ended(&mut self, op: OpCode, count: impl FnOnce(&mut RequestCounts)) {
-        match self.requests.iter_mut().find(|counts| counts.op == op) {
+        match self.totals.requests.iter_mut().find(|counts| counts.op == op) {
             Some(counts) => count(counts),
             None => {
                 let mut counts = RequestCounts::new(op);
                 count(&mut counts);
-                self.requests.push(counts);
+                self.totals.requests.push(counts);
             }
         }
     }

@@ -92,7 +92,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if let Some(kind) = request.large_kind() {
             self.lost_requests.forget(&kind);
         }
-        self.counters.replies_too_large += u64::from(body.is_err());
+        self.counters.totals.replies_too_large += u64::from(body.is_err());
         if self.timers.is_set(Timer::Close) {
             // A server that works through the earlier requests will get to the close.
             self.timers.set(Timer::Close, now + self.timeout);
@@ -105,7 +105,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if request.op != OpCode::AUTH && self.state != SessionState::ConnectedReadOnly {
             self.leases.answered(now, requested_at, request.op, header.error);
         }
-        self.counters.latencies.record(now.saturating_duration_since(requested_at));
+        self.counters.totals.latencies.record(now.saturating_duration_since(requested_at));
         trace!(
             target: trace::REQUEST,
             xid = request.xid.0,

@@ -267,8 +267,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
             connected_for: since(connected),
             server: None,
             last_zxid: self.last_zxid,
-            attempts: counters.attempts,
-            connections: counters.connections,
             in_flight,
             queued,
             queued_bytes: self.pipeline.queued_bytes(),
@@ -277,15 +275,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             streams,
             owned_nodes: self.owned_nodes.len(),
             leases: self.leases.lease_count(),
-            frames_sent: counters.frames_sent,
-            bytes_sent: counters.bytes_sent,
-            pings_sent: counters.pings_sent,
-            frames_received: counters.frames_received,
-            bytes_received: counters.bytes_received,
-            events_received: counters.events_received,
-            replies_too_large: counters.replies_too_large,
-            requests: counters.requests.clone(),
-            latencies: counters.latencies,
+            totals: counters.totals.clone(),
         }
     }
 

@@ -15,7 +15,7 @@ async fn a_requeue_is_one_transaction_and_a_list_on_any_runtime() {
     let world = World::new();
     let client = world.client().await;
     let mut guard = Lock::new(&client, LOCK).unwrap().acquire().await.unwrap();
-    let before = client.stats().frames_sent;
+    let before = client.stats().totals.frames_sent;
     for _ in 0..100 {
         let (token, node) = (guard.token(), guard.node().to_owned());
         guard = guard.requeue().await.unwrap();
@@ -23,7 +23,7 @@ async fn a_requeue_is_one_transaction_and_a_list_on_any_runtime() {
         let stem = |node: &str| node[..node.len() - 10].to_owned();
         assert_ne!(stem(guard.node()), stem(&node), "the name has a new unique part");
     }
-    assert_eq!(client.stats().frames_sent - before, 200);
+    assert_eq!(client.stats().totals.frames_sent - before, 200);
     assert_eq!(world.queue().len(), 1);
 }
 

@@ -119,9 +119,9 @@ async fn undisturbed(server: &Server, client: &Client, guard: &Guard) {
     settle().await;
     guard.verify().await.ok();
     guard.verify().await.unwrap();
-    let connections = client.stats().connections;
+    let connections = client.stats().totals.connections;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(client.stats().connections, connections, "somebody takes the session away");
+    assert_eq!(client.stats().totals.connections, connections, "somebody takes the session away");
     assert_eq!(guard.state(), LockState::Held);
     assert!(server.has_node(guard.node()));
 }

@@ -107,7 +107,7 @@ fn at_rest(client: &Client) -> Result<()> {
     let stats = client.stats();
     let none = stats.in_flight + stats.queued + stats.queued_bytes + stats.owned_nodes;
     ensure!(none + stats.watches + stats.streams == 0, "{stats:?}");
-    ensure!(stats.connections == 1, "{stats:?}");
+    ensure!(stats.totals.connections == 1, "{stats:?}");
     Ok(())
 }
 
@@ -246,7 +246,7 @@ pub async fn fifty_thousand_watches_come_through_a_reconnect(address: &str) -> R
     states.wait_for(|state| state.is_connected()).await?;
     client.sync("/").await?;
     let stats = client.stats();
-    ensure!(stats.connections == 2, "armed at the first attempt: {stats:?}");
+    ensure!(stats.totals.connections == 2, "armed at the first attempt: {stats:?}");
 
     // The changes in between are reported, as far as servers report them; else that is reported.
     let kinds = [EventType::NODE_DATA_CHANGED, EventType::NODE_CREATED];

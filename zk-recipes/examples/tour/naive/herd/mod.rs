@@ -70,8 +70,8 @@ async fn play(
     });
     scene.note(&format!("{} of them had their turn.", turns.await));
     let stats = clients.iter().map(Client::stats).collect::<Vec<_>>();
-    let notified = stats.iter().map(|stats| stats.events_received).sum::<u64>();
-    let sent = stats.iter().map(|stats| stats.frames_sent).sum::<u64>();
+    let notified = stats.iter().map(|stats| stats.totals.events_received).sum::<u64>();
+    let sent = stats.iter().map(|stats| stats.totals.frames_sent).sum::<u64>();
     scene.note(&format!("The server sent {notified} notifications and got {sent} requests."));
     let is_broken = notified > 2 * CONTENDERS;
     let verdict = match is_broken {
