@@ -880,7 +880,7 @@ fn an_older_server_is_asked_for_a_listing() {
     bench.attach();
     assert_eq!(bench.sent(), ["sync#4 /locks", "getChildren#5 /locks"]);
     bench.answer(4, &());
-    // A process that was born again may have chosen the same name in its earlier session.
+    // A process that was born again may have chosen the same stem in its earlier session.
     let children = ["x-0000000002", "x-0000000003"];
     bench.answer(5, &GetChildrenResponse { children: List::new(&children) });
     assert_eq!(bench.sent(), ["exists#6 /locks/x-0000000002"]);
