@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use zk_client::{
-    Client, CreateOptions, ErrorCode, ErrorKind, EventType, Id, OpCode, Outcome, Reconfig,
+    Client, CreateOptions, ErrorCode, ErrorKind, EventType, Id, Limits, OpCode, Outcome, Reconfig,
     SessionState, StreamEvent, WatchMode, Watcher,
 };
 use zk_tests::claims::equipped;
@@ -241,5 +241,30 @@ async fn members_leave_and_join_while_the_ensemble_serves() -> Result<()> {
     assert_eq!(more.members.len(), 3);
     let whole = client.reconfig(Reconfig::Members(&less.members), more.version).await?;
     assert_eq!(whole.members, less.members);
+    Ok(())
+}
+
+/// The request is not made again, so nothing but its one error can say what was wrong with it.
+#[tokio::test]
+async fn a_write_above_the_limit_of_the_server_names_its_size_and_the_limit() -> Result<()> {
+    let server = Standalone::start().await?;
+    let mut limits = Limits::default();
+    limits.max_request = 4 << 20;
+    let client = Client::builder().limits(limits).connect(&server.address()).await?;
+    client.create("/a", b"", &PERSISTENT).await?;
+    let data = vec![7; 1_200_000];
+    let setting = client.set_data("/a", &data, None).await;
+    let creating = client.create("/b", &data, &PERSISTENT).await;
+    for (error, words) in [
+        (setting.expect_err("it is too large"), "setData /a: "),
+        (creating.expect_err("it is too large"), "create /b: "),
+    ] {
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::ConnectionLoss, Outcome::Unknown));
+        let message = error.to_string();
+        assert!(message.starts_with(words), "{message}");
+        assert!(message.contains("on this request of 12000"), "{message}");
+        assert!(message.contains("jute.maxbuffer (1048575 bytes by default)"), "{message}");
+    }
+    client.set_data("/a", b"smaller", None).await?;
     Ok(())
 }

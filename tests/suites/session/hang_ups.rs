@@ -186,3 +186,28 @@ fn a_small_request_never_fails_for_good() {
         assert_eq!(lose(&mut bench, &set("/a", &[7; 900])), LOST);
     }
 }
+
+/// By far most connections break by chance on a smaller one.
+#[test]
+fn one_loss_of_a_very_large_request_names_its_size() {
+    for (largest, named) in [(99_000, false), (110_000, true)] {
+        let mut bench = Bench::attached();
+        for (token, size) in [(1, 2000), (2, largest)] {
+            bench.session.submit(&set("/a", &vec![7; size]), token).unwrap();
+        }
+        bench.sent();
+        bench.cut();
+        for (token, why) in [
+            (1, Hangup::Eof),
+            (2, if named { Hangup::OnRequest { size: largest + 22 } } else { Hangup::Eof }),
+        ] {
+            let lost = Err(Failure::ConnectionLoss { sent: true, why });
+            let Some(Event::Completed { token: of, result, .. }) = bench.session.poll_event()
+            else {
+                panic!("not completed");
+            };
+            assert_eq!((of, result.map(drop)), (token, lost));
+        }
+        assert_eq!(bench.said(), ["Disconnected"]);
+    }
+}

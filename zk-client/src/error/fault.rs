@@ -6,7 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 use zk_proto::{DecodeError, EncodeError, ErrorCode, OpCode, PathRule, SessionId, Zxid};
 
-use crate::error::reasons::{Attempt, Ended, Hangup, Limit};
+use crate::error::reasons::{Attempt, Ended, Hangup, Limit, TOO_LARGE};
 
 #[derive(Debug, Error)]
 pub(crate) enum Fault {
@@ -56,8 +56,8 @@ pub(crate) enum Fault {
     )]
     ConnectionLoss { op: OpCode, path: String, sent: bool, why: Hangup },
     #[error(
-        "{} {path}: {losses} connections in a row ended on this request of {size} bytes ({why}); \
-         servers hang up on what is larger than their jute.maxbuffer, which a client cannot read",
+        "{} {path}: {losses} connections in a row ended on this request of {size} bytes ({why}): \
+         {TOO_LARGE}",
         Verb(*op)
     )]
     NeverAnswered { op: OpCode, path: String, size: usize, losses: u32, why: Hangup },

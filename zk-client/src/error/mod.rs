@@ -78,6 +78,9 @@ pub enum ErrorKind {
     /// The server refused the request; [`Error::code`] returns the reason.
     Refused,
     /// The connection broke before the reply came.
+    ///
+    /// If a server has hung up on a request of some 100 kilobytes or more, that may have been too
+    /// large: the text names its size, and what helps.
     ConnectionLoss,
     /// Three times in a row a server hung up while a request of this operation, path and size was
     /// the largest without a reply, so this request may be the cause. The text names all three. To

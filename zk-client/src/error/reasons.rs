@@ -136,6 +136,11 @@ impl fmt::Display for WrongProtocolHint {
     }
 }
 
+/// What it may mean that a server has hung up on a large request.
+pub(crate) const TOO_LARGE: &str = "servers hang up without an answer on what is larger than \
+     their jute.maxbuffer (1048575 bytes by default), which a client cannot read; make the request \
+     smaller, or raise that limit on all servers";
+
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
@@ -155,6 +160,14 @@ pub enum Hangup {
     Io(std::io::ErrorKind),
     /// No frame came for two thirds of the session timeout.
     #[error("the server was silent for {0:?}")]
+    /// The server closed the connection while this request was the largest without a reply. It is
+    /// so large, some 100 kilobytes or more, that this may be why. Other requests fail with the
+    /// reason that the connection gave.
+    #[error("the server hung up on this request of {size} bytes: {TOO_LARGE}")]
+    OnRequest {
+        /// The size of the request in bytes, as servers compare it with their `jute.maxbuffer`.
+        size: usize,
+    },
     Silence(Duration),
     /// Connecting and shaking hands took too long.
     #[error("no handshake within {0:?}: perhaps packets get lost, or it is no port of ZooKeeper")]

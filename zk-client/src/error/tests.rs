@@ -18,6 +18,7 @@ fn faults() -> Vec<Fault> {
     let hangups = [
         Hangup::Eof,
         Hangup::NoHandshake,
+        Hangup::OnRequest { size: 9 },
         Hangup::Io(io::ErrorKind::ConnectionRefused),
         Hangup::Silence(SECOND),
         Hangup::AttemptTimedOut(SECOND),
@@ -108,6 +109,8 @@ fn errors_say_what_is_wrong_in_the_words_of_callers() {
     let http = DecodeError::FrameTooLong { len: 0x4854_5450, limit: 8 };
     let http = Hangup::Protocol(ProtocolError::Undecodable(http)).to_string();
     let no_time = Fault::NoServer { timeout: Some(Duration::ZERO), attempts: Vec::new() };
+    let why = Hangup::OnRequest { size: 2_000_000 };
+    let large = Fault::ConnectionLoss { op: OpCode::CREATE2, path: "/a".into(), sent: true, why };
     let http = Fault::NoServer { timeout: None, attempts: vec![Attempt::new("zk", http)] };
     let cases = [
         (refused(OpCode::CREATE2, ErrorCode::NO_NODE), "create /a: NoNode; the parent does not"),

@@ -14,10 +14,15 @@ use crate::error::{Ended, Failure, Hangup, ProtocolError};
 use crate::model::event::SessionState;
 use crate::session::event::Event;
 use crate::session::handshake::{self, HandshakeResult};
+use crate::session::lost_requests::MAX_HANG_UPS;
 use crate::session::pipeline::{PendingRequest, Priority};
 use crate::session::state::{Phase, Purpose, Session};
 use crate::session::timers::Timer;
 use crate::trace;
+
+/// The size in bytes from which on a single hang-up is a hint that a request was too large: on
+/// smaller ones most are by chance.
+const SUSPICIOUS: usize = frame::SERVER_FRAME_LIMIT / 10;
 
 /// The inputs from the transport and the clock, and the bytes to send.
 impl<T, W, S: Clone> Session<T, W, S> {
@@ -157,17 +162,15 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let mut close_lost = false;
         let sent = self.pipeline.take_sent().collect::<Vec<_>>();
         let urgent = self.pipeline.take_urgent();
-        let refused = match why {
+        let suspect = match why {
             Hangup::Eof | Hangup::Io(_) => self.refused_by_hang_up(now, &sent),
             _ => None,
         };
         for (index, request) in sent.into_iter().enumerate() {
             self.counters.ended(request.op, |counts| counts.unanswered += 1);
             close_lost |= matches!(request.purpose, Purpose::Close);
-            let failure = match refused {
-                Some((culprit, losses)) if culprit == index => {
-                    Failure::NeverAnswered { size: request.size(), losses, why }
-                }
+            let failure = match suspect {
+                Some((suspect, losses)) if suspect == index => hung_up(request.size(), losses, why),
                 _ => Failure::ConnectionLoss { sent: true, why },
             };
             self.give_up(request, failure);
@@ -244,8 +247,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.update_lease_timers(now);
     }
 
-    /// The server has hung up. Which of the requests that were sent, if any, does it seem to refuse
-    /// by that? Returns its index, and how many connections in a row it has ended.
+    /// The server has hung up. Which of the requests that were sent, if any, may it have refused by
+    /// that? Returns its index, and how many connections in a row it has ended.
     fn refused_by_hang_up(
         &mut self,
         now: Instant,
@@ -333,5 +336,16 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if let Err(error) = frame::encode(&mut self.control, frame::SERVER_FRAME_LIMIT, body) {
             warn!(target: trace::CONNECTION, %error, "a control frame does not encode");
         }
+    }
+}
+
+/// How a request fails on which a server has hung up for the `losses`th time in a row.
+fn hung_up(size: usize, losses: u32, why: Hangup) -> Failure {
+    match losses {
+        MAX_HANG_UPS.. => Failure::NeverAnswered { size, losses, why },
+        _ if size >= SUSPICIOUS => {
+            Failure::ConnectionLoss { sent: true, why: Hangup::OnRequest { size } }
+        }
+        _ => Failure::ConnectionLoss { sent: true, why },
     }
 }

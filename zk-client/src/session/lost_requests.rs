@@ -7,7 +7,7 @@
 use zk_proto::OpCode;
 
 /// How many times in a row a server may hang up on a request: the last time it fails for good.
-const MAX_HANG_UPS: u32 = 3;
+pub(crate) const MAX_HANG_UPS: u32 = 3;
 
 /// How many requests are remembered. The one that was lost longest ago is forgotten first.
 const MAX_REMEMBERED: usize = 8;
@@ -30,7 +30,7 @@ pub(crate) struct LostRequests(Vec<(RequestKind, u32)>);
 impl LostRequests {
     /// A server has hung up while these requests had no reply. The largest of them may be why,
     /// since any larger one would be refused as well. Returns its index, and how often in a row it
-    /// was that, once this is too often.
+    /// was that.
     pub(crate) fn lost<'a>(
         &mut self,
         requests: impl DoubleEndedIterator<Item = (usize, RequestKind<&'a str>)>,
@@ -43,7 +43,7 @@ impl LostRequests {
         }
         let RequestKind { op, size, path } = largest;
         self.0.push((RequestKind { op, size, path: path.map(Box::from) }, times));
-        (times >= MAX_HANG_UPS).then_some((index, times))
+        Some((index, times))
     }
 
     /// Forgets a request, since it was answered. Returns how often in a row it was lost.
