@@ -84,11 +84,20 @@ async fn a_server_of_another_protocol_is_named_with_what_it_said() {
     answering.abort();
 }
 
+/// A web server that waits for the end of a line is silent, and only that hints at what it is. The
+/// hint is there whether the attempt ends first or the time to connect.
 #[tokio::test(start_paused = true)]
-async fn servers_that_do_not_answer_are_named_too() {
-    for accepts in [false, true] {
+async fn a_port_that_accepts_and_is_silent_is_told_from_one_that_does_not_accept() {
+    for (accepts, seconds, why) in [
+        (true, 1, "no answer yet, although the connection was accepted"),
+        (true, 6, "no answer within 4s, although the connection was accepted"),
+        (false, 1, "not connected yet"),
+        (false, 6, "no handshake within 4s: perhaps packets get lost"),
+    ] {
         let mut network = Network::new();
-        let connecting = tokio::spawn(builder(&network).connect("zk1:1"));
+        let (clock, timeout) = (Clock::start(), Duration::from_secs(seconds));
+        let connecting = builder(&network).connect_timeout(timeout).connect("zk1:1");
+        let connecting = tokio::spawn(connecting);
         let silent = tokio::spawn(async move {
             loop {
                 let dial = network.dial().await;
@@ -101,8 +110,10 @@ async fn servers_that_do_not_answer_are_named_too() {
                 }
             }
         });
-        let error = connecting.await.unwrap().unwrap_err();
-        assert!(error.to_string().contains("zk1:1"), "the one server that was tried: {error}");
+        let message = connecting.await.unwrap().unwrap_err().to_string();
+        assert_eq!(clock.elapsed(), timeout);
+        assert!(message.contains(&format!("zk1:1: {why}")), "{message}");
+        assert_eq!(message.contains("a web server"), accepts, "{message}");
         silent.abort();
     }
 }

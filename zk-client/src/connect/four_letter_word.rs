@@ -5,7 +5,7 @@
 
 use crate::config::ConnectString;
 use crate::connect::builder::ClientBuilder;
-use crate::error::{Attempt, Error, Fault};
+use crate::error::{Attempt, Error, Fault, Hangup};
 use crate::net::four_letter;
 
 impl ClientBuilder {
@@ -49,11 +49,13 @@ impl ClientBuilder {
             let (string, rule) = (server.to_owned(), "a word is for one server".to_owned());
             return Err(Fault::ConnectString { string, rule }.into());
         };
-        let asking = four_letter::answer(&*self.connector, host, letters);
+        let mut is_asked = false;
+        let asking = four_letter::answer(&*self.connector, host, letters, &mut is_asked);
         let why = match tokio::time::timeout(self.connect_timeout, asking).await {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "no answer".to_owned(),
+            Err(_) if is_asked => Hangup::Unanswered(self.connect_timeout).to_string(),
+            Err(_) => format!("no connection within {:?}", self.connect_timeout),
         };
         let attempt = Attempt::new(host.to_string(), why);
         Err(Fault::Word { word: word.to_owned(), attempt }.into())

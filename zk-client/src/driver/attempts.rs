@@ -8,42 +8,52 @@ use crate::error::{Attempt, Prospect};
 
 /// The last attempt at each server that was tried since the last success.
 #[derive(Default)]
-pub(crate) struct Attempts(Vec<Attempt>);
+pub(crate) struct Attempts {
+    failed: Vec<Attempt>,
+    /// The server that is being tried.
+    trying: Option<String>,
+}
 
 impl Attempts {
-    /// Adds an attempt that begins, unless one at the same server is in the list already.
-    pub(crate) fn begin(&mut self, attempt: Attempt) {
-        if self.0.iter().all(|earlier| earlier.server != attempt.server) {
-            self.0.push(attempt);
-        }
+    /// Notes the server of an attempt that begins.
+    pub(crate) fn begin(&mut self, server: String) {
+        self.trying = Some(server);
     }
 
     /// Adds an attempt that has failed, in place of the last one at the same server.
     pub(crate) fn fail(&mut self, attempt: Attempt) {
-        self.0.retain(|earlier| earlier.server != attempt.server);
-        self.0.push(attempt);
+        self.trying = None;
+        self.failed.retain(|earlier| earlier.server != attempt.server);
+        self.failed.push(attempt);
     }
 
     /// Empties the list, after a success.
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        *self = Self::default();
     }
 
     /// Drops the attempts at servers that are not among these. Otherwise the attempts would add up
     /// while no server accepts the client and the list of servers changes.
     pub(crate) fn retain(&mut self, servers: &[Host]) {
-        self.0.retain(|attempt| servers.iter().any(|host| host.to_string() == attempt.server));
+        let is_listed = |server: &String| servers.iter().any(|host| host.to_string() == *server);
+        self.failed.retain(|attempt| is_listed(&attempt.server));
+        self.trying = self.trying.take().filter(is_listed);
     }
 
     /// True if the last attempt at each of these servers was refused for good.
     pub(crate) fn are_refused_by_all(&self, servers: &[Host]) -> bool {
         servers.iter().all(|host| {
             let server = host.to_string();
-            self.0.iter().any(|last| last.prospect != Prospect::Open && last.server == server)
+            self.failed.iter().any(|last| last.prospect != Prospect::Open && last.server == server)
         })
     }
 
-    pub(crate) fn to_vec(&self) -> Vec<Attempt> {
-        self.0.clone()
+    /// The list, with the attempt that is being made, and `so_far` as how far that has come, unless
+    /// an earlier one at the same server has failed.
+    pub(crate) fn list(&self, so_far: &str) -> Vec<Attempt> {
+        let is_new =
+            |server: &&String| self.failed.iter().all(|earlier| earlier.server != **server);
+        let trying = self.trying.iter().filter(is_new).map(|server| Attempt::new(server, so_far));
+        self.failed.iter().cloned().chain(trying).collect()
     }
 }

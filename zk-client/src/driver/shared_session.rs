@@ -23,7 +23,7 @@ use crate::driver::event_queue::EventQueue;
 use crate::driver::reply_slot::{ReplyReceiver, ReplySlots, Responder, Spent};
 use crate::driver::state_log::StateLog;
 use crate::driver::unique_names::UniqueNames;
-use crate::error::{Attempt, Ended, Hangup, Rejected};
+use crate::error::{Attempt, Ended, Hangup, Rejected, UNANSWERED};
 use crate::model::event::{Change, SessionState};
 use crate::net::hosts::Hosts;
 use crate::session::{Event, Session};
@@ -65,6 +65,15 @@ struct Locked {
     attempts: Attempts,
     state_log: StateLog,
     names: UniqueNames,
+}
+
+impl Locked {
+    fn attempts(&self) -> Vec<Attempt> {
+        self.attempts.list(&match self.core.is_shaking_hands() {
+            true => format!("no answer yet, {UNANSWERED}"),
+            false => "not connected yet".to_owned(),
+        })
+    }
 }
 
 /// Buffers that the driver keeps from turn to turn, so that a turn allocates nothing.
@@ -315,8 +324,8 @@ impl SharedSession {
     }
 
     /// Notes an attempt at a server that begins.
-    pub(crate) fn note_attempt(&self, attempt: Attempt) {
-        self.lock().attempts.begin(attempt);
+    pub(crate) fn note_attempt(&self, server: String) {
+        self.lock().attempts.begin(server);
     }
 
     /// Notes an attempt that has failed, and wakes those that wait until every server has refused.
@@ -334,7 +343,7 @@ impl SharedSession {
             {
                 let locked = self.lock();
                 if locked.attempts.are_refused_by_all(locked.hosts.all()) {
-                    return locked.attempts.to_vec();
+                    return locked.attempts();
                 }
             }
             failed.await;
@@ -343,7 +352,7 @@ impl SharedSession {
 
     /// The last attempt at each server that was tried since the last success.
     pub(crate) fn attempts(&self) -> Vec<Attempt> {
-        self.lock().attempts.to_vec()
+        self.lock().attempts()
     }
 
     /// 128 bits that no other client has.

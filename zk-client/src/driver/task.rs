@@ -104,7 +104,7 @@ impl Driver {
                 continue;
             }
             let server = host.to_string();
-            self.shared.note_attempt(Attempt::new(server.as_str(), "no answer"));
+            self.shared.note_attempt(server.clone());
             let ended = self.attempt(&host).await;
             let ConnectionEnd { why, prospect, lived } = ended;
             if self.shared.read(|core| core.state().is_connected()) {

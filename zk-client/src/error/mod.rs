@@ -19,8 +19,8 @@ use std::sync::Arc;
 use zk_proto::{ErrorCode, OpCode, Zxid};
 
 pub(crate) use self::fault::Fault;
-pub(crate) use self::reasons::Prospect;
 pub use self::reasons::{Attempt, Ended, Failure, Hangup, Limit, ProtocolError, Rejected};
+pub(crate) use self::reasons::{Prospect, UNANSWERED};
 pub use self::transient::Transient;
 
 /// Whether the server may have applied a request that failed.

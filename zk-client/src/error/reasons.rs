@@ -136,6 +136,11 @@ impl fmt::Display for WrongProtocolHint {
     }
 }
 
+/// What it may mean that a connection was accepted and nothing came back.
+pub(crate) const UNANSWERED: &str = "although the connection was accepted: perhaps that is no \
+     client port of ZooKeeper (by default 2181) but, for instance, that of a web server, or the \
+     server hangs";
+
 /// What it may mean that a server has hung up on a large request.
 pub(crate) const TOO_LARGE: &str = "servers hang up without an answer on what is larger than \
      their jute.maxbuffer (1048575 bytes by default), which a client cannot read; make the request \
@@ -152,14 +157,9 @@ pub enum Hangup {
     #[error(
         "the server closed the connection instead of answering: perhaps it serves nobody now, is \
          cut off from its ensemble and serves only reads (see allow_read_only), has too many \
-         connections of this client's host, or wants TLS at this port"
+         connections of this client's host, is no server of ZooKeeper, or wants TLS at this port"
     )]
     NoHandshake,
-    /// The socket failed.
-    #[error("{0}")]
-    Io(std::io::ErrorKind),
-    /// No frame came for two thirds of the session timeout.
-    #[error("the server was silent for {0:?}")]
     /// The server closed the connection while this request was the largest without a reply. It is
     /// so large, some 100 kilobytes or more, that this may be why. Other requests fail with the
     /// reason that the connection gave.
@@ -168,10 +168,19 @@ pub enum Hangup {
         /// The size of the request in bytes, as servers compare it with their `jute.maxbuffer`.
         size: usize,
     },
+    /// The socket failed.
+    #[error("{0}")]
+    Io(std::io::ErrorKind),
+    /// No frame came for two thirds of the session timeout.
+    #[error("the server was silent for {0:?}")]
     Silence(Duration),
     /// Connecting and shaking hands took too long.
     #[error("no handshake within {0:?}: perhaps packets get lost, or it is no port of ZooKeeper")]
     AttemptTimedOut(Duration),
+    /// The server accepted the connection, and did not answer the handshake in the time for an
+    /// attempt. Many servers of other protocols are silent like this, since they wait for a line.
+    #[error("no answer within {0:?}, {UNANSWERED}")]
+    Unanswered(Duration),
     /// The server broke the protocol.
     #[error("the server broke the protocol: {0}")]
     Protocol(ProtocolError),

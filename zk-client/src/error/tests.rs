@@ -22,6 +22,7 @@ fn faults() -> Vec<Fault> {
         Hangup::Io(io::ErrorKind::ConnectionRefused),
         Hangup::Silence(SECOND),
         Hangup::AttemptTimedOut(SECOND),
+        Hangup::Unanswered(SECOND),
         Hangup::Protocol(ProtocolError::Undecodable(decode)),
         Hangup::Sasl,
         Hangup::Rearm(ErrorCode::NO_AUTH),
@@ -108,9 +109,9 @@ fn errors_say_what_is_wrong_in_the_words_of_callers() {
     let ended = |ended| Fault::Ended { request: None, ended, sent: false };
     let http = DecodeError::FrameTooLong { len: 0x4854_5450, limit: 8 };
     let http = Hangup::Protocol(ProtocolError::Undecodable(http)).to_string();
-    let no_time = Fault::NoServer { timeout: Some(Duration::ZERO), attempts: Vec::new() };
     let why = Hangup::OnRequest { size: 2_000_000 };
     let large = Fault::ConnectionLoss { op: OpCode::CREATE2, path: "/a".into(), sent: true, why };
+    let no_time = Fault::NoServer { timeout: Some(Duration::ZERO), attempts: Vec::new() };
     let http = Fault::NoServer { timeout: None, attempts: vec![Attempt::new("zk", http)] };
     let cases = [
         (refused(OpCode::CREATE2, ErrorCode::NO_NODE), "create /a: NoNode; the parent does not"),
@@ -122,6 +123,7 @@ fn errors_say_what_is_wrong_in_the_words_of_callers() {
         (ended(Closed), "with the runtime"),
         (no_time, "before any server was tried"),
         (http, "web server"),
+        (large, "hung up on this request of 2000000 bytes: servers hang up without an answer"),
     ];
     for (fault, text) in cases {
         let said = Error::from(fault).to_string();

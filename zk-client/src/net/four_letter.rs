@@ -25,14 +25,16 @@ pub(crate) async fn ask(
     Ok(io)
 }
 
-/// Sends a word, and reads the whole answer.
+/// Sends a word, and reads the whole answer. Sets `is_asked` once the word is sent.
 pub(crate) async fn answer(
     connector: &dyn Connector,
     host: &Host,
     word: [u8; 4],
+    is_asked: &mut bool,
 ) -> io::Result<String> {
     let mut answer = Vec::new();
     let mut io = ask(connector, host, word).await?.take(MAX_ANSWER + 1);
+    *is_asked = true;
     // If the connection was reset, the server may still have sent the whole answer.
     match io.read_to_end(&mut answer).await {
         Err(error) if answer.is_empty() => return Err(error),

@@ -29,7 +29,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
             trace!(target: trace::SESSION, ?timer, "due");
             match timer {
                 Timer::Attempt => {
-                    self.hang_up(Hangup::AttemptTimedOut(self.attempt_timeout()));
+                    let time = self.attempt_timeout();
+                    self.hang_up(match self.is_shaking_hands() {
+                        true => Hangup::Unanswered(time),
+                        false => Hangup::AttemptTimedOut(time),
+                    });
                 }
                 Timer::Ping => self.queue_ping(now),
                 Timer::Silence => self.hang_up(Hangup::Silence(timers::silence(self.timeout))),
