@@ -40,7 +40,8 @@ async fn each_chapter_of_the_list_is_shown_alone_under_its_title() -> Result<()>
 #[tokio::test]
 async fn each_chapter_that_the_book_names_has_the_title_that_it_names() -> Result<()> {
     let list = run("tour", &["--list"]).await?;
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("book/src/chapters");
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../zk-recipes/learn/book/src/chapters");
     let mut named = 0;
     for page in fs::read_dir(folder)? {
         let page = fs::read_to_string(page?.path())?;

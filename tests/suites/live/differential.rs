@@ -177,7 +177,7 @@ async fn the_cases_of_the_fuzz_kit_show_no_difference_any_more() -> Result<()> {
     let address = real.address();
     let servers = [("embedded", embedded.address()), ("real", &*address)];
     let mut count = 0;
-    for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz-kit/findings"))? {
+    for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/kit/findings"))? {
         let path = entry?.path();
         let case = Case::read(BufReader::new(File::open(&path)?))?;
         let difference = Pair::new(servers, Duration::from_secs(10)).run(&case).await?;

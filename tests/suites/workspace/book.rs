@@ -61,7 +61,7 @@ impl Page {
 
 /// The pages in their order.
 fn pages() -> Vec<Page> {
-    let folder = tests().join("book/src/chapters");
+    let folder = tests().join("../zk-recipes/learn/book/src/chapters");
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let pages = files.map(|file| Page { text: fs::read_to_string(&file).unwrap(), file });
     let mut pages = pages.collect::<Vec<_>>();
@@ -196,7 +196,7 @@ fn every_mutant_and_every_simulation_that_is_named_exists() {
 
 #[test]
 fn every_page_is_part_of_the_book_and_every_chapter_is_in_its_contents() {
-    let book = fs::read_to_string(tests().join("book/src/lib.rs")).unwrap();
+    let book = fs::read_to_string(tests().join("../zk-recipes/learn/book/src/lib.rs")).unwrap();
     for Page { file, .. } in pages() {
         let name = file.file_name().unwrap().to_str().unwrap();
         assert!(book.contains(&format!("include_str!(\"chapters/{name}\")")), "{name}");
@@ -216,10 +216,10 @@ fn every_page_is_part_of_the_book_and_every_chapter_is_in_its_contents() {
 #[test]
 fn what_the_book_may_get_wrong_is_found_out() {
     let page = Page {
-        file: tests().join("book/src/chapters/wrong.md"),
+        file: tests().join("../zk-recipes/learn/book/src/chapters/wrong.md"),
         text: "\n```rust\nlet a = `lock/no::program`;\n```\n\
                [`lock/wait::nothing`][wait] and `lock/wait::unlinked`, [CURATOR](../nowhere.rs)\n\
-               [wait]: ../../../locks/tests/lock/rw.rs\n"
+               [wait]: ../../../../../tests/locks/tests/lock/rw.rs\n"
             .to_owned(),
     };
     let label = Some("wait".to_owned());

@@ -388,7 +388,7 @@ const OURS: &[&str] = &[
     "zk-embedded",
     "zk-cli",
     "zk-tests",
-    "zk-fuzz",
+    "zk-fuzz-kit",
     "zk-simulation",
     "zk-playground",
 ];
@@ -406,7 +406,7 @@ impl Layers {
         let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
         match self.name {
             "zk-embedded" => tests.join("zk-embedded"),
-            "zk-playground" => tests.join("playground"),
+            "zk-playground" => tests.join("../zk-recipes/learn/playground"),
             "zk-cli" => tests.join("../zk-recipes/program"),
             name => tests.join("..").join(name),
         }

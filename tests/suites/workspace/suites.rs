@@ -49,9 +49,9 @@ fn every_file_of_tests_is_compiled() {
     let program = "../zk-recipes/program";
     let folders = [
         ("", "suites"),
-        ("fuzz-kit", "tests"),
+        ("../fuzz/kit", "tests"),
         ("locks", "tests"),
-        ("playground", "tests"),
+        ("../zk-recipes/learn/playground", "tests"),
         ("simulation", "tests"),
         ("zk-embedded", "tests"),
         (program, "tests"),

@@ -30,11 +30,11 @@ mod script;
 mod scene;
 
 /// The locks that are broken on purpose, which the tour shows too.
-#[path = "../../../zk-recipes/examples/tour/naive/mod.rs"]
+#[path = "../../../examples/tour/naive/mod.rs"]
 #[expect(dead_code, reason = "the tour puts the programs to its own tests")]
 mod naive;
 
-#[path = "../../../zk-recipes/examples/textbook_lock.rs"]
+#[path = "../../../examples/textbook_lock.rs"]
 #[expect(dead_code, reason = "the example has its own scene for the lock")]
 mod textbook_lock;
 

@@ -10,7 +10,7 @@ const PACKAGES: [&str; 2] = ["zk-client", "zk-recipes"];
 
 #[test]
 fn the_pictures_of_the_documentation_are_up_to_date() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let pictures = pictures().unwrap();
     for (file, svg) in &pictures {
         let there = fs::read_to_string(root.join(file)).unwrap_or_default();
