@@ -1,106 +1,9 @@
-//! The integer codes of the protocol: operations, errors, node modes, kinds of watches.
+//! The integer codes of the protocol but those of operations: errors, node modes, kinds of watches.
 //!
 //! They are newtypes with constants and not enums, so that a value from a newer peer survives
 //! decoding, printing and encoding.
 
 use crate::jute::code;
-
-code! {
-    /// The operation of a request.
-    OpCode {
-        /// Server to client only: a watch event.
-        NOTIFICATION = 0, "notification";
-        /// Creates a node; the reply has only its path.
-        CREATE = 1, "create";
-        /// Deletes a node.
-        DELETE = 2, "delete";
-        /// The Stat of a node, or `NoNode`.
-        EXISTS = 3, "exists";
-        /// Data and Stat of a node.
-        GET_DATA = 4, "getData";
-        /// Replaces the data of a node.
-        SET_DATA = 5, "setData";
-        /// The access list of a node.
-        GET_ACL = 6, "getACL";
-        /// Replaces the access list of a node.
-        SET_ACL = 7, "setACL";
-        /// The names of a node's children.
-        GET_CHILDREN = 8, "getChildren";
-        /// Waits until this server has applied what the leader has committed so far.
-        SYNC = 9, "sync";
-        /// Keeps the session alive.
-        PING = 11, "ping";
-        /// Children and Stat of a node.
-        GET_CHILDREN2 = 12, "getChildren2";
-        /// Compares a version; inside a multi only.
-        CHECK = 13, "check";
-        /// Several writes, all or nothing.
-        MULTI = 14, "multi";
-        /// Creates a node; the reply has path and Stat. Since 3.5.0.
-        CREATE2 = 15, "create2";
-        /// Changes the ensemble. Since 3.5.0.
-        RECONFIG = 16, "reconfig";
-        /// Asks whether a watch is set. Since 3.5.0.
-        CHECK_WATCHES = 17, "checkWatches";
-        /// Removes watches. Since 3.5.0.
-        REMOVE_WATCHES = 18, "removeWatches";
-        /// Creates a container node. Since 3.5.1.
-        CREATE_CONTAINER = 19, "createContainer";
-        /// Server-internal: removes an empty container.
-        DELETE_CONTAINER = 20, "deleteContainer";
-        /// Creates a node with a time to live. Since 3.5.3.
-        CREATE_TTL = 21, "createTTL";
-        /// Several reads, each with its own result. Since 3.6.0.
-        MULTI_READ = 22, "multiRead";
-        /// Adds an identity to the connection.
-        AUTH = 100, "auth";
-        /// Arms one-shot watches again after a reconnect.
-        SET_WATCHES = 101, "setWatches";
-        /// A step of SASL authentication.
-        SASL = 102, "sasl";
-        /// This session's ephemeral nodes. Since 3.6.0.
-        GET_EPHEMERALS = 103, "getEphemerals";
-        /// The number of descendants of a node. Since 3.6.0.
-        GET_ALL_CHILDREN_NUMBER = 104, "getAllChildrenNumber";
-        /// Arms watches of all kinds again after a reconnect. Since 3.6.0.
-        SET_WATCHES2 = 105, "setWatches2";
-        /// Sets a persistent watch. Since 3.6.0.
-        ADD_WATCH = 106, "addWatch";
-        /// The identities of this connection. Since 3.7.0.
-        WHO_AM_I = 107, "whoAmI";
-        /// Server-internal: opens a session.
-        CREATE_SESSION = -10, "createSession";
-        /// Ends the session.
-        CLOSE_SESSION = -11, "closeSession";
-        /// The type of a failed entry in the reply to a multi.
-        ERROR = -1, "error";
-    }
-}
-
-impl OpCode {
-    /// True for a request that the leader executes as a transaction, with a quorum.
-    ///
-    /// ```
-    /// use zk_proto::OpCode;
-    ///
-    /// assert!(OpCode::SET_DATA.is_write() && OpCode::MULTI.is_write());
-    /// assert!(!OpCode::SYNC.is_write(), "a leader answers it without a quorum (ZOOKEEPER-1675)");
-    /// ```
-    pub const fn is_write(self) -> bool {
-        matches!(
-            self,
-            Self::CREATE
-                | Self::CREATE2
-                | Self::CREATE_CONTAINER
-                | Self::CREATE_TTL
-                | Self::DELETE
-                | Self::SET_DATA
-                | Self::SET_ACL
-                | Self::MULTI
-                | Self::RECONFIG
-        )
-    }
-}
 
 code! {
     /// The result of a request; 0 is success.
@@ -226,10 +129,11 @@ code! {
         PERSISTENT_SEQUENTIAL = 2, "persistentSequential";
         /// Ephemeral, with the parent's counter appended to the name.
         EPHEMERAL_SEQUENTIAL = 3, "ephemeralSequential";
-        /// Is deleted some time after its last child. Only with [`OpCode::CREATE_CONTAINER`].
+        /// Is deleted some time after its last child. Only with
+        /// [`CREATE_CONTAINER`](crate::OpCode::CREATE_CONTAINER).
         CONTAINER = 4, "container";
         /// Is deleted when it has been without children and unmodified for its time to live. Only
-        /// with [`OpCode::CREATE_TTL`].
+        /// with [`CREATE_TTL`](crate::OpCode::CREATE_TTL).
         PERSISTENT_WITH_TTL = 5, "persistentWithTTL";
         /// The same, with the parent's counter appended to the name.
         PERSISTENT_SEQUENTIAL_WITH_TTL = 6, "persistentSequentialWithTTL";

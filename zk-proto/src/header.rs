@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use crate::codes::{ErrorCode, OpCode};
+use crate::codes::ErrorCode;
 use crate::error::DecodeError;
 use crate::jute::{Decode, Encode, Reader, Value, Writer, leaf, record};
+use crate::operations::OpCode;
 
 /// A request's number, chosen by the client and echoed by the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -70,6 +70,7 @@ mod codes;
 mod connect;
 mod header;
 mod multi;
+mod operations;
 mod ops;
 mod path;
 mod stat;
@@ -90,7 +91,7 @@ pub mod fuzz;
 #[cfg(feature = "digest")]
 pub use acl::digest;
 pub use acl::{Acl, Id};
-pub use codes::{AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, OpCode, WatcherType};
+pub use codes::{AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, WatcherType};
 pub use connect::{ConnectRequest, ConnectResponse, Password, SessionId};
 pub use error::{DecodeError, EncodeError};
 pub use header::{ReplyHeader, RequestHeader, Xid, Zxid};
@@ -98,17 +99,8 @@ pub use jute::{Decode, Encode, List, ListIter, Reader, Secret, Text, Writer};
 pub use multi::{
     Entry, MultiHeader, MultiIter, MultiList, MultiOp, MultiRequest, MultiResponse, MultiResult,
 };
-pub use ops::{
-    AddWatchRequest, AuthPacket, CheckVersionRequest, CheckWatchesRequest, ClientInfo,
-    CloseSessionRequest, Create2Response, CreateRequest, CreateResponse, CreateTtlRequest,
-    DeleteContainerRequest, DeleteRequest, ErrorResponse, ExistsRequest, ExistsResponse,
-    GetAclRequest, GetAclResponse, GetAllChildrenNumberRequest, GetAllChildrenNumberResponse,
-    GetChildren2Request, GetChildren2Response, GetChildrenRequest, GetChildrenResponse,
-    GetDataRequest, GetDataResponse, GetEphemeralsRequest, GetEphemeralsResponse, GetSaslRequest,
-    Operation, PingRequest, ReconfigRequest, RemoveWatchesRequest, SetAclRequest, SetAclResponse,
-    SetDataRequest, SetDataResponse, SetSaslResponse, SyncRequest, SyncResponse, WhoAmIRequest,
-    WhoAmIResponse,
-};
+pub use operations::{Access, OpCode, OpInfo};
+pub use ops::*;
 pub use path::{PathRule, check_path};
 pub use stat::Stat;
 pub use watch::{SetWatches, SetWatches2, WatcherEvent};

@@ -6,9 +6,10 @@
 
 use std::fmt;
 
-use crate::codes::{ErrorCode, OpCode};
+use crate::codes::ErrorCode;
 use crate::error::DecodeError;
 use crate::jute::{Decode, Encode, Inspect, Name, Reader, Value, Walk, Writer, breakable, record};
+use crate::operations::OpCode;
 use crate::ops::{
     CheckVersionRequest, Create2Response, CreateRequest, CreateResponse, CreateTtlRequest,
     DeleteRequest, GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse,

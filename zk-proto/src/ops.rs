@@ -4,9 +4,10 @@
 //! of an operation without a reply body is `()`.
 
 use crate::acl::Acl;
-use crate::codes::{AddWatchMode, CreateMode, OpCode, WatcherType};
+use crate::codes::{AddWatchMode, CreateMode, WatcherType};
 use crate::error::DecodeError;
 use crate::jute::{Decode, Encode, List, Reader, Secret, Text, Writer, record};
+use crate::operations::OpCode;
 use crate::stat::Stat;
 
 /// A request record that is sent with one opcode.

@@ -1,8 +1,9 @@
 //! Watches: the events that servers send, and the lists that arm watches again.
 
-use crate::codes::{EventType, KeeperState, OpCode};
+use crate::codes::{EventType, KeeperState};
 use crate::header::Zxid;
 use crate::jute::{List, record};
+use crate::operations::OpCode;
 use crate::ops::{Operation, operation};
 
 record! {

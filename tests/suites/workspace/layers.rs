@@ -26,6 +26,7 @@ const CRATES: &[Layers] = &[
             "jute",
             "frame",
             "codes",
+            "operations",
             "header",
             "connect",
             "stat",

@@ -5,11 +5,12 @@
 //! encoded.
 
 use crate::any::operations::{Reply, Request};
-use crate::codes::{ErrorCode, OpCode};
+use crate::codes::ErrorCode;
 use crate::connect::{ConnectRequest, ConnectResponse};
 use crate::error::DecodeError;
 use crate::header::{ReplyHeader, RequestHeader, Xid};
 use crate::jute::{Decode, Encode, Field, Inspect, Name, Reader, Value, Walk, Writer};
+use crate::operations::OpCode;
 use crate::watch::WatcherEvent;
 
 /// How many fields [`Frame::fields`] returns at most.

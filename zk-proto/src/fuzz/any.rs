@@ -2,8 +2,8 @@
 //! encoded again.
 
 use crate::any::{FIELD_LIMIT, Frame, LINE_LIMIT, Value};
-use crate::codes::OpCode;
 use crate::fuzz::encoded::encoded;
+use crate::operations::OpCode;
 
 /// The bytes in front of the payload: the kind of frame, and the opcode of a reply.
 pub const KIND: usize = 2;
