@@ -21,26 +21,5 @@ pub(crate) const WATCH: &str = "zk_client::watch";
 /// The path of a request, if its operation's record begins with one. Other records may begin with a
 /// secret.
 pub(crate) fn path(op: OpCode, record: &[u8]) -> Option<&str> {
-    let has_path = matches!(
-        op,
-        OpCode::CREATE
-            | OpCode::CREATE2
-            | OpCode::CREATE_CONTAINER
-            | OpCode::CREATE_TTL
-            | OpCode::DELETE
-            | OpCode::EXISTS
-            | OpCode::GET_DATA
-            | OpCode::SET_DATA
-            | OpCode::GET_ACL
-            | OpCode::SET_ACL
-            | OpCode::GET_CHILDREN
-            | OpCode::GET_CHILDREN2
-            | OpCode::GET_ALL_CHILDREN_NUMBER
-            | OpCode::GET_EPHEMERALS
-            | OpCode::SYNC
-            | OpCode::CHECK_WATCHES
-            | OpCode::REMOVE_WATCHES
-            | OpCode::ADD_WATCH
-    );
-    has_path.then(|| <&str>::decode(&mut Reader::new(record)).ok()).flatten()
+    op.has_path().then(|| <&str>::decode(&mut Reader::new(record)).ok()).flatten()
 }

@@ -4,8 +4,8 @@
 use zk_client::session::Event;
 use zk_client::{Ended, Failure, Hangup, Limit, ProtocolError, Rejected, SessionConfig};
 use zk_proto::{
-    CreateMode, CreateRequest, ErrorCode, EventType, GetDataRequest, List, ReconfigRequest,
-    SetDataRequest, Text, WhoAmIRequest, Xid, Zxid, frame,
+    CreateMode, CreateRequest, ErrorCode, EventType, GetAllChildrenNumberRequest, GetDataRequest,
+    GetEphemeralsRequest, List, ReconfigRequest, SetDataRequest, Text, Xid, Zxid, frame,
 };
 use zk_tests::peer::{Bench, TIMEOUT, data, notification, payload, reply, welcome};
 
@@ -193,18 +193,22 @@ fn an_eager_refusal_overtakes_and_the_connection_stays() {
 #[test]
 fn what_a_server_is_too_old_for_is_asked_once() {
     let mut bench = Bench::attached();
+    let count = GetAllChildrenNumberRequest { path: "/a" };
     for (xid, token) in [(1, 1), (2, 2)] {
-        bench.session.submit(&WhoAmIRequest, token).unwrap();
-        assert_eq!(bench.sent(), [format!("whoAmI#{xid}")]);
+        bench.session.submit(&count, token).unwrap();
+        assert_eq!(bench.sent(), [format!("getAllChildrenNumber#{xid} /a")]);
         if xid == 1 {
             bench.answer(xid, &());
         } else {
             bench.frame(reply(Xid(xid), -1, ErrorCode::UNIMPLEMENTED, &()));
         }
     }
-    bench.session.submit(&WhoAmIRequest, 3).unwrap();
+    bench.session.submit(&count, 3).unwrap();
+    let as_new = GetEphemeralsRequest { prefix_path: Text::NULL };
+    bench.session.submit(&as_new, 4).unwrap();
     assert_eq!(bench.sent(), [""; 0], "the server would hang up again");
-    assert_eq!(bench.said(), ["1 ok", "2 Unimplemented", "3 Unimplemented"]);
+    let refused = ["2 Unimplemented", "3 Unimplemented", "4 Unimplemented"];
+    assert_eq!(bench.said(), [&["1 ok"][..], &refused].concat());
 
     // An operation that one server has switched off may be enabled on another.
     let nothing = Text::NULL;

@@ -170,7 +170,7 @@ impl Error {
     /// nothing.
     pub fn outcome(&self) -> Outcome {
         match &*self.fault {
-            Fault::ReplyTooLarge { op, .. } | Fault::NeverAnswered { op, .. } if is_read(*op) => {
+            Fault::ReplyTooLarge { op, .. } | Fault::NeverAnswered { op, .. } if op.is_read() => {
                 Outcome::NotApplied
             }
             Fault::ReplyTooLarge { .. } | Fault::NeverAnswered { .. } => Outcome::Unknown,
@@ -342,24 +342,6 @@ impl Error {
 fn lack_credentials(attempts: &[Attempt]) -> bool {
     !attempts.is_empty()
         && attempts.iter().all(|attempt| attempt.prospect == Prospect::NoCredential)
-}
-
-/// Whether this operation changes nothing, whatever the reply is.
-fn is_read(op: OpCode) -> bool {
-    matches!(
-        op,
-        OpCode::EXISTS
-            | OpCode::GET_DATA
-            | OpCode::GET_ACL
-            | OpCode::GET_CHILDREN
-            | OpCode::GET_CHILDREN2
-            | OpCode::GET_ALL_CHILDREN_NUMBER
-            | OpCode::GET_EPHEMERALS
-            | OpCode::MULTI_READ
-            | OpCode::CHECK_WATCHES
-            | OpCode::WHO_AM_I
-            | OpCode::SYNC
-    )
 }
 
 impl From<Fault> for Error {

@@ -27,17 +27,14 @@ use crate::trace;
 /// Bytes at the front of a reply that are needed to find its request.
 pub const HEAD_BYTES: usize = 16;
 
-/// Operations that a server refuses with a hang-up if it is too old to know them. Other late
-/// operations can be switched on and off, so their refusal says nothing about the next server.
-const NEWER: [OpCode; 7] = [
-    OpCode::CREATE2,
-    OpCode::CREATE_CONTAINER,
-    OpCode::MULTI_READ,
-    OpCode::GET_EPHEMERALS,
-    OpCode::GET_ALL_CHILDREN_NUMBER,
-    OpCode::ADD_WATCH,
-    OpCode::WHO_AM_I,
-];
+/// Operations that servers can switch off: their refusal says nothing about the next server.
+const OPTIONAL: [OpCode; 2] = [OpCode::CREATE_TTL, OpCode::RECONFIG];
+
+/// The version that brought create2, without which this client creates nothing.
+const V3_5: (u8, u8, u8) = (3, 5, 0);
+
+/// The version that brought getEphemerals.
+const V3_6: (u8, u8, u8) = (3, 6, 0);
 
 impl<T, W, S: Clone> Session<T, W, S> {
     pub(super) fn handle_reply(&mut self, now: Instant, frame: Bytes) -> Result<(), ProtocolError> {
@@ -221,18 +218,20 @@ impl<T, W, S: Clone> Session<T, W, S> {
         understood
     }
 
-    /// A server does not know this operation, so it is not sent again.
+    /// A server does not know this operation, so neither it nor a newer one is sent again.
     fn note_unsupported(&mut self, op: OpCode) {
-        // Many requests of one kind may be refused so, and every request looks through this list.
-        if !NEWER.contains(&op) || self.unsupported_ops.contains(&op) {
+        let Some(version) = op.info().map(|info| info.since) else {
+            return;
+        };
+        let is_known = self.too_old_for.is_some_and(|known| known <= version);
+        if is_known || version < V3_5 || OPTIONAL.contains(&op) {
             return;
         }
-        self.unsupported_ops.push(op);
-        // All other operations of `NEWER` are as old as getEphemerals or older.
-        if op != OpCode::WHO_AM_I {
+        self.too_old_for = Some(version);
+        if version <= V3_6 {
             self.owned_nodes.search_by_listing();
         }
-        if op == OpCode::CREATE2 {
+        if version <= V3_5 {
             warn!(target: trace::SESSION, "the server is older than 3.5");
             self.watches.cannot_remove();
         }
@@ -262,7 +261,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 });
             }
             (FollowUp::Restore(..), Some(code)) => self.hang_up(Hangup::Rearm(code)),
-            (FollowUp::Remove(_), Some(ErrorCode::UNIMPLEMENTED)) => self.watches.cannot_remove(),
             // There may be nothing left to remove, if an event came first.
             (FollowUp::Remove(_), _) | (FollowUp::Restore(..), None) => {}
         }

@@ -28,7 +28,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ///
     /// A server that is too old for an operation refuses it with `Unimplemented` and hangs up. So
     /// such an operation is sent once, and from then on the session itself refuses it in the same
-    /// way.
+    /// way, and with it all operations that came with the same version or later.
     pub fn submit(&mut self, request: &impl Operation, token: T) -> Result<(), Rejected> {
         self.accept()?;
         self.last_request_id = None;
@@ -257,25 +257,16 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Some(token)
     }
 
-    /// True if a server has shown that it is too old for an operation. A server that does not know
-    /// the create of 3.5 knows nothing else that came then or later.
+    /// True if a server has shown that it is too old for an operation: it did not know another that
+    /// came with the same version or earlier.
     fn is_unsupported(&self, op: OpCode) -> bool {
-        let unsupported = &self.unsupported_ops;
-        !unsupported.is_empty()
-            && (unsupported.contains(&op)
-                || is_since_3_5(op) && unsupported.contains(&OpCode::CREATE2))
+        self.too_old_for.is_some_and(|version| op.info().is_some_and(|info| info.since >= version))
     }
 
     fn accept(&self) -> Result<(), Rejected> {
         self.check_open()?;
         Ok(self.pipeline.check_capacity()?)
     }
-}
-
-/// True if servers before 3.5 do not know this operation.
-fn is_since_3_5(op: OpCode) -> bool {
-    (OpCode::CREATE2..=OpCode::MULTI_READ).contains(&op)
-        || (OpCode::GET_EPHEMERALS..=OpCode::WHO_AM_I).contains(&op)
 }
 
 /// What callers keep: nodes that they own, leases and watches.
