@@ -75,21 +75,7 @@ async fn serve(mut client: DuplexStream, mut server: impl Transport) {
 
 /// True if 3.4 does not know this operation.
 fn is_newer(op: OpCode) -> bool {
-    [
-        OpCode::CREATE2,
-        OpCode::RECONFIG,
-        OpCode::CHECK_WATCHES,
-        OpCode::REMOVE_WATCHES,
-        OpCode::CREATE_CONTAINER,
-        OpCode::CREATE_TTL,
-        OpCode::MULTI_READ,
-        OpCode::GET_EPHEMERALS,
-        OpCode::GET_ALL_CHILDREN_NUMBER,
-        OpCode::SET_WATCHES2,
-        OpCode::ADD_WATCH,
-        OpCode::WHO_AM_I,
-    ]
-    .contains(&op)
+    op.info().is_none_or(|info| info.since > (3, 4, 0))
 }
 
 fn framed(payload: &[u8]) -> BytesMut {

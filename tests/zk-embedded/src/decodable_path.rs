@@ -5,22 +5,6 @@ use zk_proto::{Acl, CreateMode, Decode, DecodeError, List, MultiHeader, OpCode, 
 
 use crate::store::NULL_PATH;
 
-/// Whether the body of a request begins with a path.
-pub(crate) fn begins_with_path(op: OpCode) -> bool {
-    (OpCode::CREATE..=OpCode::GET_CHILDREN).contains(&op)
-        || matches!(
-            op,
-            OpCode::GET_CHILDREN2
-                | OpCode::CREATE2
-                | OpCode::CHECK_WATCHES
-                | OpCode::REMOVE_WATCHES
-                | OpCode::CREATE_CONTAINER
-                | OpCode::CREATE_TTL
-                | OpCode::GET_ALL_CHILDREN_NUMBER
-                | OpCode::ADD_WATCH
-        )
-}
-
 /// Returns the body with a path that can be decoded, if it begins with one that cannot.
 ///
 /// Java replaces bytes that are not UTF-8 by U+FFFD, which no path may contain. It also decodes a
@@ -133,7 +117,7 @@ fn skip_behind_path(op: OpCode, reader: &mut Reader<'_>) -> Result<(), DecodeErr
 }
 
 pub(crate) fn is_single_write(op: OpCode) -> bool {
-    op.is_write() && !matches!(op, OpCode::MULTI | OpCode::RECONFIG)
+    op.is_write() && op.has_path()
 }
 
 #[cfg(test)]

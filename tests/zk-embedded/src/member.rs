@@ -12,7 +12,6 @@ use zk_proto::{Decode, Encode, OpCode, Reader, ReplyHeader, SessionId, Writer, X
 
 use crate::calls::{Call, Member};
 use crate::connection::{Connection, ConnectionId, Phase};
-use crate::decodable_path::is_single_write;
 use crate::state::State;
 use crate::store::{SessionChange, Txn};
 
@@ -58,15 +57,8 @@ impl State {
 
     /// True if the leader must carry out this operation.
     pub(crate) fn asks_leader(&self, op: OpCode) -> bool {
-        let is_leaders = matches!(
-            op,
-            OpCode::MULTI
-                | OpCode::RECONFIG
-                | OpCode::SYNC
-                | OpCode::CLOSE_SESSION
-                | OpCode::CREATE_SESSION
-        );
-        self.member.is_some() && !self.read_only && (is_leaders || is_single_write(op))
+        let needs_leader = op.info().is_some_and(|info| info.needs_leader);
+        self.member.is_some() && !self.read_only && needs_leader
     }
 
     /// Asks the leader to carry out a request.

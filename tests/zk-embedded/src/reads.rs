@@ -3,10 +3,12 @@
 //! They use no zxid. A watch is set at the same moment at which its node is read.
 
 use zk_proto::{
-    Acl, AddWatchMode, AddWatchRequest, ClientInfo, ErrorCode, ErrorResponse, ExistsRequest,
-    ExistsResponse, GetAclRequest, GetAclResponse, GetChildren2Response, GetChildrenResponse,
-    GetDataRequest, GetDataResponse, GetEphemeralsRequest, GetEphemeralsResponse, List,
-    MultiRequest, MultiResponse, Reader, ReplyHeader, SetWatches2, WhoAmIResponse, Zxid,
+    Acl, AddWatchMode, AddWatchRequest, CheckWatchesRequest, ClientInfo, ErrorCode, ErrorResponse,
+    ExistsRequest, ExistsResponse, GetAclRequest, GetAclResponse, GetAllChildrenNumberRequest,
+    GetAllChildrenNumberResponse, GetChildren2Request, GetChildren2Response, GetChildrenRequest,
+    GetChildrenResponse, GetDataRequest, GetDataResponse, GetEphemeralsRequest,
+    GetEphemeralsResponse, List, MultiRequest, MultiResponse, OpCode, Reader, ReplyHeader,
+    SetWatches2, WhoAmIResponse, Zxid,
 };
 
 use crate::asked::{Asked, read};
@@ -22,11 +24,42 @@ use crate::watches::WatchKind;
 const MAX_NAMES: usize = 16 * 1024 * 1024;
 
 impl State {
-    pub(crate) fn multi_read(
+    /// Serves a read, each of which this server answers without the leader.
+    pub(crate) fn serve_read(
         &mut self,
         asked: Asked,
         reader: &mut Reader<'_>,
     ) -> Result<(), ErrorCode> {
+        match asked.op {
+            OpCode::MULTI_READ => self.multi_read(asked, reader),
+            OpCode::EXISTS => self.exists(asked, read(reader)?),
+            OpCode::GET_DATA => self.get_data(asked, read(reader)?),
+            OpCode::GET_CHILDREN => {
+                let GetChildrenRequest { path, watch } = read(reader)?;
+                self.get_children(asked, path, watch, false)
+            }
+            OpCode::GET_CHILDREN2 => {
+                let GetChildren2Request { path, watch } = read(reader)?;
+                self.get_children(asked, path, watch, true)
+            }
+            OpCode::GET_ACL => self.get_acl(asked, read(reader)?),
+            OpCode::GET_EPHEMERALS => self.get_ephemerals(asked, read(reader)?),
+            OpCode::GET_ALL_CHILDREN_NUMBER => {
+                let GetAllChildrenNumberRequest { path } = read(reader)?;
+                self.readable(asked, path)?;
+                let total_number = self.store.descendants(path) as i32;
+                self.ok(asked, &GetAllChildrenNumberResponse { total_number })
+            }
+            OpCode::WHO_AM_I => self.who_am_i(asked),
+            OpCode::CHECK_WATCHES => {
+                let CheckWatchesRequest { path, kind } = read(reader)?;
+                self.watcher(asked, self.watches.has(kind, path, asked.connection))
+            }
+            _ => self.reject_unknown(asked),
+        }
+    }
+
+    fn multi_read(&mut self, asked: Asked, reader: &mut Reader<'_>) -> Result<(), ErrorCode> {
         if self.config.server_version == ServerVersion::V3_9 && fails_at_null_acl(reader.rest()) {
             return Err(ErrorCode::MARSHALLING_ERROR);
         }
@@ -66,16 +99,12 @@ impl State {
     }
 
     /// Checks that the node exists and that the caller may read it.
-    pub(crate) fn readable(&mut self, asked: Asked, path: &str) -> Result<(), ErrorCode> {
+    fn readable(&mut self, asked: Asked, path: &str) -> Result<(), ErrorCode> {
         let (caller, store) = self.caller(asked)?;
         store.readable(path, Acl::READ, caller.identities).map(drop)
     }
 
-    pub(crate) fn exists(
-        &mut self,
-        asked: Asked,
-        request: ExistsRequest<'_>,
-    ) -> Result<(), ErrorCode> {
+    fn exists(&mut self, asked: Asked, request: ExistsRequest<'_>) -> Result<(), ErrorCode> {
         let ExistsRequest { path, watch } = request;
         if path.contains('\0') {
             return Err(ErrorCode::BAD_ARGUMENTS);
@@ -94,11 +123,7 @@ impl State {
         self.ok(asked, &ExistsResponse { stat })
     }
 
-    pub(crate) fn get_data(
-        &mut self,
-        asked: Asked,
-        request: GetDataRequest<'_>,
-    ) -> Result<(), ErrorCode> {
+    fn get_data(&mut self, asked: Asked, request: GetDataRequest<'_>) -> Result<(), ErrorCode> {
         let GetDataRequest { path, watch } = request;
         self.readable(asked, path)?;
         if watch {
@@ -111,7 +136,7 @@ impl State {
         Ok(())
     }
 
-    pub(crate) fn get_children(
+    fn get_children(
         &mut self,
         asked: Asked,
         path: &str,
@@ -136,18 +161,14 @@ impl State {
         Ok(())
     }
 
-    pub(crate) fn get_acl(
-        &mut self,
-        asked: Asked,
-        request: GetAclRequest<'_>,
-    ) -> Result<(), ErrorCode> {
+    fn get_acl(&mut self, asked: Asked, request: GetAclRequest<'_>) -> Result<(), ErrorCode> {
         let (caller, store) = self.caller(asked)?;
         let (grants, stat) = store.acl(request.path, caller.identities)?;
         let acl = wire_acl(&grants);
         self.ok(asked, &GetAclResponse { acl: List::new(&acl), stat })
     }
 
-    pub(crate) fn get_ephemerals(
+    fn get_ephemerals(
         &mut self,
         asked: Asked,
         request: GetEphemeralsRequest<'_>,
@@ -164,7 +185,7 @@ impl State {
         Ok(())
     }
 
-    pub(crate) fn who_am_i(&mut self, asked: Asked) -> Result<(), ErrorCode> {
+    fn who_am_i(&mut self, asked: Asked) -> Result<(), ErrorCode> {
         let (caller, _) = self.caller(asked)?;
         let identities = caller.identities.clone();
         let infos: Vec<ClientInfo<'_>> = identities

@@ -8,12 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tracing::trace;
 use zk_proto::{
-    AuthPacket, CheckWatchesRequest, Create2Response, CreateResponse, Decode, ErrorCode,
-    GetAllChildrenNumberRequest, GetAllChildrenNumberResponse, GetChildren2Request,
-    GetChildrenRequest, GetSaslRequest, List, MultiRequest, MultiResponse, OpCode, Reader,
-    ReconfigRequest, RemoveWatchesRequest, ReplyHeader, RequestHeader, Secret, SessionId,
-    SetAclResponse, SetDataResponse, SetSaslResponse, SetWatches, SetWatches2, SyncRequest,
-    SyncResponse, Text, Xid, Zxid,
+    AuthPacket, Create2Response, CreateResponse, Decode, ErrorCode, GetSaslRequest, List,
+    MultiRequest, MultiResponse, OpCode, Reader, ReconfigRequest, RemoveWatchesRequest,
+    ReplyHeader, RequestHeader, Secret, SessionId, SetAclResponse, SetDataResponse,
+    SetSaslResponse, SetWatches, SetWatches2, SyncRequest, SyncResponse, Text, Xid, Zxid,
 };
 
 use crate::asked::{Asked, read};
@@ -22,7 +20,7 @@ use crate::config::ServerVersion;
 use crate::connection::{ConnectionId, Phase};
 use crate::create::Created;
 use crate::decodable_path::{
-    begins_with_path, fails_at_null_acl, is_single_write, with_decodable_path, with_decodable_paths,
+    fails_at_null_acl, is_single_write, with_decodable_path, with_decodable_paths,
 };
 use crate::fault::{Effect, RequestInfo};
 use crate::multi::{EntryResult, Survey};
@@ -73,8 +71,7 @@ impl State {
         if let Some(body) = &decodable {
             reader = Reader::new(body);
         }
-        let has_path = begins_with_path(op) || matches!(op, OpCode::SYNC | OpCode::GET_EPHEMERALS);
-        let path = <&str>::decode(&mut reader.clone()).ok().filter(|_| has_path);
+        let path = <&str>::decode(&mut reader.clone()).ok().filter(|_| op.has_path());
         let info = RequestInfo { op, path, session };
         // For faults, this operation is a handshake.
         let is_handshake = op == OpCode::CREATE_SESSION;
@@ -201,18 +198,6 @@ impl State {
                 refused
             }
             OpCode::MULTI => self.multi(asked, reader),
-            OpCode::MULTI_READ => self.multi_read(asked, reader),
-            OpCode::EXISTS => self.exists(asked, read(reader)?),
-            OpCode::GET_DATA => self.get_data(asked, read(reader)?),
-            OpCode::GET_CHILDREN => {
-                let GetChildrenRequest { path, watch } = read(reader)?;
-                self.get_children(asked, path, watch, false)
-            }
-            OpCode::GET_CHILDREN2 => {
-                let GetChildren2Request { path, watch } = read(reader)?;
-                self.get_children(asked, path, watch, true)
-            }
-            OpCode::GET_ACL => self.get_acl(asked, read(reader)?),
             OpCode::SYNC => {
                 let SyncRequest { path } = read(reader)?;
                 let read = path.to_java_string();
@@ -220,19 +205,7 @@ impl State {
                 let path = if path == Text::NULL { path } else { Text::from_bytes(&echo) };
                 self.ok(asked, &SyncResponse { path })
             }
-            OpCode::GET_EPHEMERALS => self.get_ephemerals(asked, read(reader)?),
-            OpCode::GET_ALL_CHILDREN_NUMBER => {
-                let GetAllChildrenNumberRequest { path } = read(reader)?;
-                self.readable(asked, path)?;
-                let total_number = self.store.descendants(path) as i32;
-                self.ok(asked, &GetAllChildrenNumberResponse { total_number })
-            }
-            OpCode::WHO_AM_I => self.who_am_i(asked),
             OpCode::ADD_WATCH => self.add_watch(asked, read(reader)?),
-            OpCode::CHECK_WATCHES => {
-                let CheckWatchesRequest { path, kind } = read(reader)?;
-                self.watcher(asked, self.watches.has(kind, path, asked.connection))
-            }
             OpCode::REMOVE_WATCHES => {
                 let RemoveWatchesRequest { path, kind } = read(reader)?;
                 let removed = self.watches.remove(kind, path, asked.connection);
@@ -267,12 +240,16 @@ impl State {
                 self.end(asked.connection);
                 Ok(())
             }
-            _ => {
-                self.answer(asked, asked.xid, Zxid(-1), ErrorCode::UNIMPLEMENTED, &());
-                self.end(asked.connection);
-                Ok(())
-            }
+            op if op.is_read() => self.serve_read(asked, reader),
+            _ => self.reject_unknown(asked),
         }
+    }
+
+    /// Answers an operation that this server does not know, and hangs up.
+    pub(crate) fn reject_unknown(&mut self, asked: Asked) -> Result<(), ErrorCode> {
+        self.answer(asked, asked.xid, Zxid(-1), ErrorCode::UNIMPLEMENTED, &());
+        self.end(asked.connection);
+        Ok(())
     }
 
     /// Carries out one write as a transaction of its own, and sends its events.
@@ -391,7 +368,7 @@ impl State {
 /// The body of a request in place of one whose path real servers read leniently, if it is one.
 fn decodable(op: OpCode, reader: &Reader<'_>) -> Option<Vec<u8>> {
     match op {
-        op if begins_with_path(op) => with_decodable_path(op, reader.rest()),
+        op if op.has_path() => with_decodable_path(op, reader.rest()),
         OpCode::MULTI | OpCode::MULTI_READ => with_decodable_paths(reader.rest()),
         _ => None,
     }

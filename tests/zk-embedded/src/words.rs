@@ -175,7 +175,7 @@ impl State {
                 let counts = &one.counts;
                 let timeout = self.sessions.get(session).map_or(Duration::ZERO, |it| it.timeout);
                 let (opened, heard) = (self.millis(one.opened), counts.heard.as_millis());
-                let op = counts.last_op.map_or("NA", last_op);
+                let op = counts.last_op.and_then(OpCode::info).map_or("NA", |info| info.last_op);
                 write!(out, ",sid={session},lop={op},est={opened}")?;
                 write!(out, ",to={}", timeout.as_millis())?;
                 if counts.last_xid.0 >= 0 {
@@ -289,33 +289,6 @@ fn date(millis: i64) -> String {
     let (week, month) = (name(&WEEK, days.rem_euclid(7)), name(&MONTHS, month));
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{week} {month} {day:02} {hour:02}:{minute:02}:{second:02} UTC {year}")
-}
-
-/// The four letters that servers print for an operation.
-fn last_op(op: OpCode) -> &'static str {
-    match op {
-        OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => "CREA",
-        OpCode::DELETE => "DELE",
-        OpCode::EXISTS => "EXIS",
-        OpCode::GET_DATA => "GETD",
-        OpCode::SET_DATA => "SETD",
-        OpCode::GET_ACL => "GETA",
-        OpCode::SET_ACL => "SETA",
-        OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2 => "GETC",
-        OpCode::SYNC => "SYNC",
-        OpCode::PING => "PING",
-        OpCode::CREATE_SESSION => "SESS",
-        OpCode::MULTI => "MULT",
-        OpCode::MULTI_READ => "MLTR",
-        OpCode::ADD_WATCH => "ADDW",
-        OpCode::SET_WATCHES | OpCode::SET_WATCHES2 => "SETW",
-        OpCode::CHECK_WATCHES => "CHKW",
-        OpCode::REMOVE_WATCHES => "REMW",
-        OpCode::GET_EPHEMERALS => "GETE",
-        OpCode::GET_ALL_CHILDREN_NUMBER => "GETACN",
-        OpCode::WHO_AM_I => "HOMI",
-        _ => "NA",
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use zk_embedded::fuzz::{self, steps};
 use zk_inputs::{Random, corpus};
 
-use seeds::seeds;
+use seeds::{every_operation, seeds};
 
 /// How many generated programs to run, beside those of the corpus.
 const PROGRAMS: u64 = 1000;
@@ -41,6 +41,11 @@ fn changed_seeds(random: &mut Random, seeds: &[&[u8]]) -> Vec<u8> {
 #[test]
 fn server_holds_over_its_corpus() {
     corpus::check("server", fuzz::server);
+}
+
+#[test]
+fn server_holds_over_every_operation() {
+    corpus::run(fuzz::server, "every operation", &every_operation());
 }
 
 #[test]

@@ -152,8 +152,6 @@ impl fmt::Display for Request {
         let RequestHeader { xid, op } = self.header();
         match op {
             OpCode::PING => write!(f, "ping"),
-            // Their bodies do not begin with a path.
-            OpCode::CLOSE_SESSION | OpCode::WHO_AM_I | OpCode::RECONFIG => write!(f, "{op}#{xid}"),
             OpCode::AUTH => {
                 let AuthPacket { scheme, auth, .. } = self.body();
                 let proof = String::from_utf8_lossy(auth.expose().unwrap_or_default());
@@ -193,7 +191,8 @@ impl fmt::Display for Request {
                 let AddWatchRequest { path, mode } = self.body();
                 write!(f, "addWatch#{xid} {path} {mode}")
             }
-            op => write!(f, "{op}#{xid} {}", self.path()),
+            op if op.has_path() => write!(f, "{op}#{xid} {}", self.path()),
+            op => write!(f, "{op}#{xid}"),
         }
     }
 }

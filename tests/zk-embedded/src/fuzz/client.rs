@@ -8,29 +8,17 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
+use zk_proto::any::{Frame, Message, Reply};
 use zk_proto::{
-    ConnectRequest, ConnectResponse, Create2Response, CreateResponse, Decode, DecodeError, Encode,
-    ErrorCode, ErrorResponse, EventType, ExistsResponse, GetAclResponse,
-    GetAllChildrenNumberResponse, GetChildren2Response, GetChildrenResponse, GetDataResponse,
-    GetEphemeralsResponse, KeeperState, MultiRequest, MultiResponse, MultiResult, OpCode, Password,
-    Reader, ReplyHeader, RequestHeader, SessionId, SetAclResponse, SetDataResponse,
-    SetSaslResponse, SyncResponse, WatcherEvent, WhoAmIResponse, Xid, Zxid, frame,
+    ConnectRequest, ConnectResponse, Decode, DecodeError, Encode, ErrorCode, EventType,
+    KeeperState, MultiRequest, MultiResponse, MultiResult, OpCode, Password, Reader, ReplyHeader,
+    RequestHeader, SessionId, WatcherEvent, Xid, Zxid, frame,
 };
 
 use crate::connection::{Connection, ConnectionId, Phase};
 use crate::core::Core;
+use crate::decodable_path::is_single_write;
 use crate::handshake::Hello;
-
-/// Operations that always change something, or fail.
-const CHANGES: &[OpCode] = &[
-    OpCode::CREATE,
-    OpCode::CREATE2,
-    OpCode::CREATE_CONTAINER,
-    OpCode::CREATE_TTL,
-    OpCode::DELETE,
-    OpCode::SET_DATA,
-    OpCode::SET_ACL,
-];
 
 pub(crate) struct Client {
     pub(crate) id: ConnectionId,
@@ -275,12 +263,12 @@ impl Client {
         let history = core.history();
         let committed = history.binary_search_by_key(&zxid, |commit| commit.zxid).is_ok();
         if error == ErrorCode::OK {
-            let decoded = asked.decode(body);
+            let decoded = asked.decode(frame);
             assert!(decoded.is_ok(), "{}: {decoded:?} in {body:?}", asked.op);
             let failed = asked.op == OpCode::MULTI
                 && MultiResponse::decode_exact(body).is_ok_and(|it| it.failure().is_some());
             assert!(!(failed && committed), "a multi failed and happened");
-            assert!(committed || !CHANGES.contains(&asked.op), "{} has not happened", asked.op);
+            assert!(committed || !is_single_write(asked.op), "{} has not happened", asked.op);
         } else {
             // A multi with a null path is refused, as is a multiRead of writes, but the reply has
             // the list of results that was begun.
@@ -291,7 +279,7 @@ impl Client {
             assert!(body.is_empty() || begun, "{error} with {body:?}");
             // Requests that use no zxid fail with other errors.
             let failed = (ErrorCode::INVALID_ACL..=ErrorCode::NO_NODE).contains(&error)
-                && CHANGES.contains(&asked.op);
+                && is_single_write(asked.op);
             assert!(!(failed && committed), "{} failed and happened", asked.op);
         }
     }
@@ -322,38 +310,23 @@ fn is_deaf(connection: &Connection) -> bool {
 }
 
 impl Asked {
-    /// Decodes the body of a reply that is not an error.
-    fn decode(&self, body: &[u8]) -> Result<(), DecodeError> {
-        match self.op {
-            OpCode::CREATE => CreateResponse::decode_exact(body).map(drop),
-            OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => {
-                Create2Response::decode_exact(body).map(drop)
+    /// Decodes a reply that is not an error.
+    fn decode(&self, frame: &[u8]) -> Result<(), DecodeError> {
+        let seen = Frame::reply(frame, self.op)?;
+        assert_eq!(seen.trailing(), [], "bytes behind the reply");
+        match seen.message() {
+            Message::Reply(_, Reply::Multi(results) | Reply::MultiRead(results)) => {
+                self.check_multi(results)
             }
-            OpCode::EXISTS => ExistsResponse::decode_exact(body).map(drop),
-            OpCode::GET_DATA => GetDataResponse::decode_exact(body).map(drop),
-            OpCode::SET_DATA => SetDataResponse::decode_exact(body).map(drop),
-            OpCode::GET_ACL => GetAclResponse::decode_exact(body).map(drop),
-            OpCode::SET_ACL => SetAclResponse::decode_exact(body).map(drop),
-            OpCode::GET_CHILDREN => GetChildrenResponse::decode_exact(body).map(drop),
-            OpCode::GET_CHILDREN2 => GetChildren2Response::decode_exact(body).map(drop),
-            OpCode::SYNC => SyncResponse::decode_exact(body).map(drop),
-            OpCode::MULTI | OpCode::MULTI_READ => self.decode_multi(body),
-            OpCode::SASL => SetSaslResponse::decode_exact(body).map(drop),
-            OpCode::GET_EPHEMERALS => GetEphemeralsResponse::decode_exact(body).map(drop),
-            OpCode::GET_ALL_CHILDREN_NUMBER => {
-                GetAllChildrenNumberResponse::decode_exact(body).map(drop)
-            }
-            OpCode::ADD_WATCH => ErrorResponse::decode_exact(body).map(drop),
-            OpCode::WHO_AM_I => WhoAmIResponse::decode_exact(body).map(drop),
-            _ => <()>::decode_exact(body),
+            Message::Reply(_, Reply::Unknown(_)) => unreachable!("{} was carried out", self.op),
+            _ => Ok(()),
         }
     }
 
     /// Checks that there is a result for each entry, and that a multi of writes that failed has
     /// only errors.
-    fn decode_multi(&self, body: &[u8]) -> Result<(), DecodeError> {
+    fn check_multi(&self, response: &MultiResponse<'_>) -> Result<(), DecodeError> {
         let request = MultiRequest::decode(&mut Reader::new(&self.body))?;
-        let response = MultiResponse::decode_exact(body)?;
         assert_eq!(response.iter().count(), request.iter().count(), "{response:?}");
         let failure = response.failure().filter(|_| self.op == OpCode::MULTI);
         for (index, (asked, result)) in request.iter().zip(response.iter()).enumerate() {

@@ -25,7 +25,7 @@ use crate::fuzz::shadow::Shadow;
 use crate::node::{Kind, Node};
 use crate::store::wire_acl;
 
-pub use crate::fuzz::requests::{OPS, PATHS};
+pub use crate::fuzz::requests::PATHS;
 
 /// How many connections there may be at a time.
 const CLIENTS: usize = 6;

@@ -1,7 +1,7 @@
 //! A builder for seeds: steps with their arguments, by name and not by number.
 
 use zk_embedded::OpCode;
-use zk_embedded::fuzz::{OPS, PATHS, steps};
+use zk_embedded::fuzz::{PATHS, steps};
 
 /// The settings of a server: one bit each.
 pub(crate) const V3_9: u8 = 0;
@@ -40,16 +40,12 @@ pub(crate) const SWAP_SESSION: u8 = 6;
 /// Settings and steps, one behind the other.
 pub(crate) struct Program(pub(crate) Vec<u8>);
 
-fn place<T: PartialEq + ?Sized>(of: &T, table: &[impl std::borrow::Borrow<T>]) -> u8 {
-    table.iter().position(|one| one.borrow() == of).unwrap() as u8
-}
-
 pub(crate) fn op(op: OpCode) -> u8 {
-    place(&op, OPS)
+    op.0 as u8
 }
 
 pub(crate) fn path(path: &str) -> u8 {
-    place(path, PATHS)
+    PATHS.iter().position(|one| *one == path).unwrap() as u8
 }
 
 impl Program {
