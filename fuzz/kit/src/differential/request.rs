@@ -1,6 +1,7 @@
 //! Random requests: every operation, well formed or not.
 
 use std::fmt::Debug;
+use std::sync::LazyLock;
 
 use bytes::BytesMut;
 use zk_proto::*;
@@ -9,33 +10,22 @@ use super::step::Request;
 use super::world::{OPEN, World};
 
 /// Operations and their weights. None of them may end the connection.
-const STEADY: [(u32, OpCode); 25] = [
-    (80, OpCode::CREATE),
-    (120, OpCode::CREATE2),
-    (30, OpCode::CREATE_CONTAINER),
-    (40, OpCode::CREATE_TTL),
-    (130, OpCode::DELETE),
-    (80, OpCode::EXISTS),
-    (80, OpCode::GET_DATA),
-    (110, OpCode::SET_DATA),
-    (40, OpCode::GET_ACL),
-    (50, OpCode::SET_ACL),
-    (50, OpCode::GET_CHILDREN),
-    (50, OpCode::GET_CHILDREN2),
-    (20, OpCode::SYNC),
-    (110, OpCode::MULTI),
-    (40, OpCode::MULTI_READ),
-    (30, OpCode::CHECK_WATCHES),
-    (40, OpCode::REMOVE_WATCHES),
-    (60, OpCode::ADD_WATCH),
-    (30, OpCode::SET_WATCHES),
-    (30, OpCode::SET_WATCHES2),
-    (30, OpCode::GET_EPHEMERALS),
-    (30, OpCode::GET_ALL_CHILDREN_NUMBER),
-    (20, OpCode::WHO_AM_I),
-    (8, OpCode::RECONFIG),
-    (10, OpCode::PING),
-];
+static STEADY: LazyLock<Vec<(u32, OpCode)>> =
+    LazyLock::new(|| OpCode::ALL.iter().map(|op| (weight(*op), *op)).collect());
+
+/// How often an operation is chosen.
+fn weight(op: OpCode) -> u32 {
+    match op {
+        // They end the connection, or no client may send them alone.
+        OpCode::NOTIFICATION | OpCode::ERROR | OpCode::CHECK | OpCode::DELETE_CONTAINER => 0,
+        OpCode::AUTH | OpCode::SASL | OpCode::CREATE_SESSION | OpCode::CLOSE_SESSION => 0,
+        OpCode::RECONFIG | OpCode::PING => 10,
+        OpCode::CREATE2 | OpCode::DELETE | OpCode::SET_DATA | OpCode::MULTI => 120,
+        OpCode::CREATE | OpCode::EXISTS | OpCode::GET_DATA => 80,
+        OpCode::SET_ACL | OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2 | OpCode::ADD_WATCH => 50,
+        _ => 30,
+    }
+}
 
 /// Operations that no server has, or that none accepts from a client.
 const UNKNOWN: [i32; 9] = [0, 10, 23, 50, 99, 108, 1000, -2, i32::MIN];
@@ -125,10 +115,6 @@ impl Requests {
                     (self.world.path(), self.world.data(), self.world.version());
                 self.build(op, &SetDataRequest { path: &path, data: data.as_deref(), version })
             }
-            OpCode::GET_ACL | OpCode::SYNC | OpCode::GET_ALL_CHILDREN_NUMBER => {
-                let path = self.world.path();
-                self.build(op, &GetAclRequest { path: &path })
-            }
             OpCode::SET_ACL => {
                 let path = self.world.path();
                 let (acl, version) = (self.world.acl(&path), self.world.version());
@@ -176,7 +162,10 @@ impl Requests {
                 request.text = format!("{token:?}");
                 request
             }
-            // whoAmI, ping and closeSession have no body.
+            op if op.has_path() => {
+                let path = self.world.path();
+                self.build(op, &GetAclRequest { path: &path })
+            }
             _ => self.build(op, &()),
         }
     }

@@ -15,7 +15,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use zk_proto::any::{Field, Frame, Name, Value};
 use zk_proto::*;
+
+/// The header of a reply and its xid, zxid and error.
+const HEADER_FIELDS: usize = 4;
 
 /// How far, in milliseconds, a server's clock may be off. Both clocks are set by the same one.
 const SLACK: i64 = 1000;
@@ -96,7 +100,7 @@ impl Witness {
     /// The reply to a request of type `op`.
     pub(super) fn reply(&mut self, op: OpCode, payload: &[u8]) -> String {
         let mut reader = Reader::new(payload);
-        let told = self.told(op, &mut reader);
+        let told = self.told(op, payload, &mut reader);
         let extra = reader.rest();
         match told {
             Ok(text) if extra.is_empty() => text,
@@ -105,14 +109,25 @@ impl Witness {
         }
     }
 
-    fn told(&mut self, op: OpCode, reader: &mut Reader<'_>) -> Result<String, DecodeError> {
+    fn told(
+        &mut self,
+        op: OpCode,
+        payload: &[u8],
+        reader: &mut Reader<'_>,
+    ) -> Result<String, DecodeError> {
         let ReplyHeader { xid, zxid, error } = ReplyHeader::decode(reader)?;
         self.last = self.last.max(zxid);
         self.goodbye = op == OpCode::CLOSE_SESSION
             || error == ErrorCode::AUTH_FAILED
             || (error == ErrorCode::UNIMPLEMENTED && zxid == Zxid(-1));
         let body = match error {
-            ErrorCode::OK => self.body(op, reader)?,
+            ErrorCode::OK => match self.body(op, reader)? {
+                Some(body) => body,
+                None => {
+                    *reader = Reader::new(&[]);
+                    plain(&Frame::reply(payload, op)?)
+                }
+            },
             _ => String::new(),
         };
         if op != OpCode::PING {
@@ -136,8 +151,9 @@ impl Witness {
         format!("event {kind} {path:?} at zxid {}, {state}, {error}", self.zxid(zxid))
     }
 
-    fn body(&mut self, op: OpCode, reader: &mut Reader<'_>) -> Result<String, DecodeError> {
-        Ok(match op {
+    /// A body in which something is left out or replaced, or which may stand in a multi.
+    fn body(&mut self, op: OpCode, reader: &mut Reader<'_>) -> Result<Option<String>, DecodeError> {
+        Ok(Some(match op {
             OpCode::CREATE => format!(" {:?}", CreateResponse::decode(reader)?.path),
             OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => {
                 let Create2Response { path, stat } = Decode::decode(reader)?;
@@ -162,28 +178,10 @@ impl Witness {
                 let GetChildren2Response { children, stat } = Decode::decode(reader)?;
                 format!("{} {}", names(children), self.stat(&stat))
             }
-            OpCode::SYNC => format!(" {}", text(SyncResponse::decode(reader)?.path)),
-            OpCode::GET_EPHEMERALS => names(GetEphemeralsResponse::decode(reader)?.ephemerals),
-            OpCode::GET_ALL_CHILDREN_NUMBER => {
-                format!(" {}", GetAllChildrenNumberResponse::decode(reader)?.total_number)
-            }
-            OpCode::WHO_AM_I => {
-                let infos = WhoAmIResponse::decode(reader)?.client_info;
-                let mut infos: Vec<_> = infos
-                    .iter()
-                    .map(|ClientInfo { auth_scheme, user }| text(auth_scheme) + ":" + &text(user))
-                    .collect();
-                infos.sort();
-                format!(" {infos:?}")
-            }
-            OpCode::ADD_WATCH | OpCode::ERROR => {
-                format!(" {}", ErrorResponse::decode(reader)?.error)
-            }
-            OpCode::SASL => format!(" {}", bytes(SetSaslResponse::decode(reader)?.token.expose())),
+            OpCode::ERROR => format!(" {}", ErrorResponse::decode(reader)?.error),
             OpCode::MULTI | OpCode::MULTI_READ => self.entries(reader)?,
-            // These are answered with only a header; anything behind it is shown as surplus.
-            _ => String::new(),
-        })
+            _ => return Ok(None),
+        }))
     }
 
     fn entries(&mut self, reader: &mut Reader<'_>) -> Result<String, DecodeError> {
@@ -193,7 +191,7 @@ impl Witness {
             if done {
                 return Ok(format!("{text} | end {op} {error}"));
             }
-            let body = self.body(op, reader)?;
+            let body = self.body(op, reader)?.unwrap_or_default();
             text += &format!(" | {op}: {error}{body}");
             self.count(format!("entry {op}: {error}"));
         }
@@ -256,6 +254,27 @@ impl Witness {
 #[expect(clippy::disallowed_methods, reason = "a node's times are the wall clock's")]
 fn wall_clock() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+/// The fields of a body and the bytes behind it as they are, but for the order of records in a
+/// list.
+fn plain(frame: &Frame<'_>) -> String {
+    let (mut text, mut items) = (String::new(), Vec::new());
+    for Field { name, value, .. } in frame.fields().iter().skip(HEADER_FIELDS) {
+        let shown = match (name, value) {
+            (Name::Item(_), Value::Record(_)) => {
+                items.push(String::new());
+                continue;
+            }
+            (_, Value::Record(_) | Value::List(_)) => continue,
+            (_, Value::Text(value)) => self::text(*value),
+            (_, Value::Buffer(value)) => bytes(*value),
+            (_, value) => value.to_string(),
+        };
+        *items.last_mut().unwrap_or(&mut text) += &format!(" {shown}");
+    }
+    items.sort();
+    text + &items.concat()
 }
 
 fn undecodable(payload: &[u8], error: DecodeError) -> String {
