@@ -16,11 +16,11 @@ use crate::error::DecodeError;
 use crate::frame::PREFIX;
 use crate::header::{Xid, Zxid};
 pub use crate::jute::Breakable;
-use crate::jute::{Decode, List, Reader, Secret, Text, Writer};
+use crate::jute::{List, Secret, Text, Writer, lists, part};
 use crate::multi::{MultiList, MultiOp, MultiResult};
 use crate::ops::{
-    CheckVersionRequest, ClientInfo, CreateRequest, CreateResponse, CreateTtlRequest,
-    DeleteRequest, GetChildrenRequest, GetChildrenResponse, GetDataRequest, SetDataRequest,
+    CheckVersionRequest, CreateRequest, CreateResponse, CreateTtlRequest, DeleteRequest,
+    GetChildrenRequest, GetChildrenResponse, GetDataRequest, SetDataRequest,
 };
 
 /// Names and paths of every length class, with characters of all widths.
@@ -48,12 +48,6 @@ const ACLS: &[Acl<'static>] = &[
     Acl { perms: 0, id: Id { scheme: Text::NULL, id: Text::NULL } },
     Acl { perms: i32::MIN, id: Id { scheme: Text::new(""), id: NOT_UTF8 } },
     Acl { perms: -1, id: Id { scheme: Text::new("digest"), id: Text::new("me:hash") } },
-];
-
-const INFOS: &[ClientInfo<'static>] = &[
-    ClientInfo { auth_scheme: Text::new("ip"), user: Text::new("127.0.0.1") },
-    ClientInfo { auth_scheme: Text::NULL, user: Text::NULL },
-    ClientInfo { auth_scheme: NOT_UTF8, user: Text::new("") },
 ];
 
 const OPS: &[MultiOp<'static>] = &[
@@ -130,30 +124,10 @@ impl<'a> Arbitrary<'a> for Password {
     }
 }
 
-/// Declares lists that are parts of a table, or items in their form on the wire.
-macro_rules! lists {
-    ($($item:ty => $table:ident;)*) => {
-        $(impl<'a> Arbitrary<'a> for List<'a, $item> {
-            fn arbitrary(from: &mut Unstructured<'a>) -> Result<Self> {
-                let table: &'static [_] = $table;
-                Ok(match from.int_in_range(0..=7)? {
-                    0 => Self::NULL,
-                    1 => {
-                        let len = from.arbitrary_len::<u8>()?;
-                        let bytes = from.bytes(len)?;
-                        Self::decode(&mut Reader::new(bytes)).unwrap_or(Self::NULL)
-                    }
-                    _ => Self::new(part(table, from)?),
-                })
-            }
-        })*
-    };
-}
-
+// The list of a record of an operation is declared beside that record.
 lists! {
     &'a str => NAMES;
     Acl<'a> => ACLS;
-    ClientInfo<'a> => INFOS;
 }
 
 /// Declares lists of entries that are parts of a table.
@@ -171,12 +145,6 @@ macro_rules! multis {
 multis! {
     MultiOp => OPS;
     MultiResult => RESULTS;
-}
-
-fn part<T>(table: &'static [T], from: &mut Unstructured<'_>) -> Result<&'static [T]> {
-    let (_, part) = table.split_at(from.int_in_range(0..=table.len())?);
-    let (part, _) = part.split_at(from.int_in_range(0..=part.len())?);
-    Ok(part)
 }
 
 /// The way in which [`Broken`] bytes are wrong.

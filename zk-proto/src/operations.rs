@@ -17,7 +17,7 @@ macro_rules! operations {
             NOTIFICATION = 0 ("notification", "NA", (3, 4, 0), Session, NO_PATH, FOLLOWER);
             /// Creates a node; the reply has only its path.
             CREATE = 1 ("create", "CREA", (3, 4, 0), Write, PATH, LEADER)
-                Create: CreateRequest<'a> => CreateResponse<'r>;
+                Create: CreateRequest<'a> => CreateResponse<'a>;
             /// Deletes a node.
             DELETE = 2 ("delete", "DELE", (3, 4, 0), Write, PATH, LEADER)
                 Delete: DeleteRequest<'a> => ();
@@ -26,40 +26,40 @@ macro_rules! operations {
                 Exists: ExistsRequest<'a> => ExistsResponse;
             /// Data and Stat of a node.
             GET_DATA = 4 ("getData", "GETD", (3, 4, 0), Read, PATH, FOLLOWER)
-                GetData: GetDataRequest<'a> => GetDataResponse<'r>;
+                GetData: GetDataRequest<'a> => GetDataResponse<'a>;
             /// Replaces the data of a node.
             SET_DATA = 5 ("setData", "SETD", (3, 4, 0), Write, PATH, LEADER)
                 SetData: SetDataRequest<'a> => SetDataResponse;
             /// The access list of a node.
             GET_ACL = 6 ("getACL", "GETA", (3, 4, 0), Read, PATH, FOLLOWER)
-                GetAcl: GetAclRequest<'a> => GetAclResponse<'r>;
+                GetAcl: GetAclRequest<'a> => GetAclResponse<'a>;
             /// Replaces the access list of a node.
             SET_ACL = 7 ("setACL", "SETA", (3, 4, 0), Write, PATH, LEADER)
                 SetAcl: SetAclRequest<'a> => SetAclResponse;
             /// The names of a node's children.
             GET_CHILDREN = 8 ("getChildren", "GETC", (3, 4, 0), Read, PATH, FOLLOWER)
-                GetChildren: GetChildrenRequest<'a> => GetChildrenResponse<'r>;
+                GetChildren: GetChildrenRequest<'a> => GetChildrenResponse<'a>;
             /// Waits until this server has applied what the leader has committed so far.
             SYNC = 9 ("sync", "SYNC", (3, 4, 0), Read, PATH, LEADER)
-                Sync: SyncRequest<'a> => SyncResponse<'r>;
+                Sync: SyncRequest<'a> => SyncResponse<'a>;
             /// Keeps the session alive.
             PING = 11 ("ping", "PING", (3, 4, 0), Session, NO_PATH, FOLLOWER)
                 Ping: PingRequest => ();
             /// Children and Stat of a node.
             GET_CHILDREN2 = 12 ("getChildren2", "GETC", (3, 4, 0), Read, PATH, FOLLOWER)
-                GetChildren2: GetChildren2Request<'a> => GetChildren2Response<'r>;
+                GetChildren2: GetChildren2Request<'a> => GetChildren2Response<'a>;
             /// Compares a version; inside a multi only.
             CHECK = 13 ("check", "NA", (3, 4, 0), Read, PATH, LEADER)
                 Check: CheckVersionRequest<'a> => ();
             /// Several writes, all or nothing.
             MULTI = 14 ("multi", "MULT", (3, 4, 0), Write, NO_PATH, LEADER)
-                Multi: MultiRequest<'a> => MultiResponse<'r>;
+                Multi: MultiRequest<'a> => MultiResponse<'a>;
             /// Creates a node; the reply has path and Stat. Since 3.5.0.
             CREATE2 = 15 ("create2", "CREA", (3, 5, 0), Write, PATH, LEADER)
-                Create2: CreateRequest<'a> => Create2Response<'r>;
+                Create2: CreateRequest<'a> => Create2Response<'a>;
             /// Changes the ensemble. Since 3.5.0.
             RECONFIG = 16 ("reconfig", "NA", (3, 5, 0), Write, NO_PATH, LEADER)
-                Reconfig: ReconfigRequest<'a> => GetDataResponse<'r>;
+                Reconfig: ReconfigRequest<'a> => GetDataResponse<'a>;
             /// Asks whether a watch is set. Since 3.5.0.
             CHECK_WATCHES = 17 ("checkWatches", "CHKW", (3, 5, 0), Read, PATH, FOLLOWER)
                 CheckWatches: CheckWatchesRequest<'a> => ();
@@ -68,16 +68,16 @@ macro_rules! operations {
                 RemoveWatches: RemoveWatchesRequest<'a> => ();
             /// Creates a container node. Since 3.5.1.
             CREATE_CONTAINER = 19 ("createContainer", "CREA", (3, 5, 1), Write, PATH, LEADER)
-                CreateContainer: CreateRequest<'a> => Create2Response<'r>;
+                CreateContainer: CreateRequest<'a> => Create2Response<'a>;
             /// Server-internal: removes an empty container.
             DELETE_CONTAINER = 20 ("deleteContainer", "NA", (3, 5, 1), Write, PATH, LEADER)
                 DeleteContainer: DeleteContainerRequest<'a> => ();
             /// Creates a node with a time to live. Since 3.5.3.
             CREATE_TTL = 21 ("createTTL", "CREA", (3, 5, 3), Write, PATH, LEADER)
-                CreateTtl: CreateTtlRequest<'a> => Create2Response<'r>;
+                CreateTtl: CreateTtlRequest<'a> => Create2Response<'a>;
             /// Several reads, each with its own result. Since 3.6.0.
             MULTI_READ = 22 ("multiRead", "MLTR", (3, 6, 0), Read, NO_PATH, FOLLOWER)
-                MultiRead: MultiRequest<'a> => MultiResponse<'r>;
+                MultiRead: MultiRequest<'a> => MultiResponse<'a>;
             /// Adds an identity to the connection.
             AUTH = 100 ("auth", "NA", (3, 4, 0), Session, NO_PATH, FOLLOWER)
                 Auth: AuthPacket<'a> => ();
@@ -86,10 +86,10 @@ macro_rules! operations {
                 SetWatches: SetWatches<'a> => ();
             /// A step of SASL authentication.
             SASL = 102 ("sasl", "NA", (3, 4, 0), Session, NO_PATH, FOLLOWER)
-                Sasl: GetSaslRequest<'a> => SetSaslResponse<'r>;
+                Sasl: GetSaslRequest<'a> => SetSaslResponse<'a>;
             /// This session's ephemeral nodes. Since 3.6.0.
             GET_EPHEMERALS = 103 ("getEphemerals", "GETE", (3, 6, 0), Read, PATH, FOLLOWER)
-                GetEphemerals: GetEphemeralsRequest<'a> => GetEphemeralsResponse<'r>;
+                GetEphemerals: GetEphemeralsRequest<'a> => GetEphemeralsResponse<'a>;
             /// The number of descendants of a node. Since 3.6.0.
             GET_ALL_CHILDREN_NUMBER = 104
                 ("getAllChildrenNumber", "GETACN", (3, 6, 0), Read, PATH, FOLLOWER)
@@ -103,7 +103,7 @@ macro_rules! operations {
                 AddWatch: AddWatchRequest<'a> => ErrorResponse;
             /// The identities of this connection. Since 3.7.0.
             WHO_AM_I = 107 ("whoAmI", "HOMI", (3, 7, 0), Read, NO_PATH, FOLLOWER)
-                WhoAmI: WhoAmIRequest => WhoAmIResponse<'r>;
+                WhoAmI: WhoAmIRequest => WhoAmIResponse<'a>;
             /// Server-internal: opens a session.
             CREATE_SESSION = -10 ("createSession", "SESS", (3, 4, 0), Session, NO_PATH, LEADER);
             /// Ends the session.

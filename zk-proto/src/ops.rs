@@ -6,7 +6,7 @@
 use crate::acl::Acl;
 use crate::codes::{AddWatchMode, CreateMode, WatcherType};
 use crate::error::DecodeError;
-use crate::jute::{Decode, Encode, List, Reader, Secret, Text, Writer, record};
+use crate::jute::{Decode, Encode, List, Reader, Secret, Text, Writer, lists, record};
 use crate::operations::OpCode;
 use crate::stat::Stat;
 
@@ -379,6 +379,14 @@ record! {
         /// The user; a digest shows only the name.
         user: Text<'a>,
     }
+}
+
+lists! {
+    ClientInfo<'a> => &[
+        ClientInfo { auth_scheme: Text::new("ip"), user: Text::new("127.0.0.1") },
+        ClientInfo { auth_scheme: Text::NULL, user: Text::NULL },
+        ClientInfo { auth_scheme: Text::from_bytes(b"\xed\xa0"), user: Text::new("") },
+    ];
 }
 
 record! {

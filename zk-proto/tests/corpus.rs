@@ -1,4 +1,4 @@
-//! The fuzz targets without a fuzzer: each body over its committed corpus, over frames of real
+//! The fuzz targets without a fuzzer: each body over the seeds of its fuzzer, over frames of real
 //! peers with a few bytes changed, and over values that are made up, the same ones in every run.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
@@ -7,11 +7,9 @@
 mod frames;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::PathBuf;
 
 use zk_inputs::Random;
-use zk_inputs::corpus::{check, check_file, inputs, run};
+use zk_inputs::corpus::{offer, run};
 use zk_proto::{
     CreateMode, Decode, ErrorCode, EventType, KeeperState, OpCode, Reader, ReplyHeader,
     RequestHeader, Xid, frame, fuzz,
@@ -35,7 +33,7 @@ fn frame_input(steps: [u8; fuzz::STEPS], stream: &[u8]) -> Vec<u8> {
 
 /// The records target's input: the place of `record` in the table, then its bytes.
 fn record_input(record: &str, bytes: &[u8]) -> Vec<u8> {
-    let choice = fuzz::RECORDS.iter().position(|(name, _)| name.eq_ignore_ascii_case(record));
+    let choice = fuzz::RECORDS.iter().position(|known| known.name.eq_ignore_ascii_case(record));
     let choice = choice.unwrap_or_else(|| panic!("{record} is not in the table"));
     [&[u8::try_from(choice).unwrap()], bytes].concat()
 }
@@ -127,9 +125,9 @@ fn seeds(target: &str) -> Seeds {
             }
         }
         "directions" => {
-            for (choice, (record, _)) in (0..).zip(fuzz::VALUES) {
+            for (choice, fuzz::Record { name, .. }) in (0..).zip(&*fuzz::RECORDS) {
                 let input = made_up(&mut Random::new(u64::from(choice)), choice, 192);
-                seeds.insert(input, record.to_ascii_lowercase());
+                seeds.insert(input, name.to_ascii_lowercase());
             }
         }
         other => panic!("no seeds for {other}"),
@@ -166,39 +164,28 @@ fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
     }
 }
 
-#[test]
-fn frame_holds_over_its_corpus() {
-    check("frame", fuzz::frame);
-}
-
-#[test]
-fn records_hold_over_their_corpus() {
-    check("records", fuzz::records);
-}
-
-#[test]
-fn directions_hold_over_their_corpus() {
-    check("directions", fuzz::directions);
-    check("any", fuzz::any);
-}
-
-#[test]
-fn the_seeds_are_those_of_the_captured_frames_and_of_each_record() {
-    for target in ["frame", "records", "directions", "any"] {
-        let seeds = seeds(target);
-        assert!((50..=120).contains(&seeds.len()), "{target}: {} seeds", seeds.len());
-        for (input, name) in &seeds {
-            check_file(&format!("{target}/{name}"), input);
-        }
+/// Runs the seeds of a target, which are what a fuzzer starts from.
+fn run_seeds(target: &str, body: fn(&[u8])) {
+    let seeds = seeds(target);
+    assert!((50..=120).contains(&seeds.len()), "{target}: {} seeds", seeds.len());
+    for (input, name) in &seeds {
+        run(body, name, input);
+        offer(&format!("seeds/{target}/{name}"), input);
     }
+}
+
+#[test]
+fn the_targets_hold_over_their_seeds() {
+    run_seeds("frame", fuzz::frame);
+    run_seeds("records", fuzz::records);
+    run_seeds("directions", fuzz::directions);
+    run_seeds("any", fuzz::any);
 }
 
 /// The entries of the dictionary of libFuzzer: numbers that mean something on the wire, with what
 /// they mean.
 fn dictionary() -> String {
-    let mut text =
-        "# Made by a test: WRITE_SEEDS=1 cargo test -p zk-proto --test corpus dictionary\n"
-            .to_owned();
+    let mut text = String::new();
     let mut seen = BTreeSet::new();
     let mut add = |kind: &str, name: &str, bytes: &[u8]| {
         if seen.insert(bytes.to_vec()) {
@@ -254,7 +241,7 @@ fn dictionary() -> String {
 fn the_dictionary_is_that_of_the_codes() {
     let dictionary = dictionary();
     assert!(dictionary.lines().count() > 80, "{dictionary}");
-    check_file("../zookeeper.dict", dictionary.as_bytes());
+    offer("zookeeper.dict", dictionary.as_bytes());
 }
 
 /// The claims say nothing of bytes that do not decode; these all do.
@@ -314,10 +301,10 @@ fn records_hold_over_changed_records() {
 fn directions_hold_over_values_of_every_record() {
     let mut random = Random::new(3);
     for round in 0..200 {
-        for (choice, (record, _)) in (0..).zip(fuzz::VALUES) {
+        for (choice, fuzz::Record { name, .. }) in (0..).zip(&*fuzz::RECORDS) {
             let len = random.below(600);
             let input = made_up(&mut random, choice, len);
-            run(fuzz::directions, &format!("round {round}, {record}"), &input);
+            run(fuzz::directions, &format!("round {round}, {name}"), &input);
         }
     }
 }
@@ -325,80 +312,10 @@ fn directions_hold_over_values_of_every_record() {
 /// A record's bytes read as each other record: most are refused, and what is not must hold too.
 #[test]
 fn records_hold_over_each_other() {
-    for (_, input) in inputs("records") {
-        for (choice, (record, _)) in fuzz::RECORDS.iter().enumerate() {
+    for input in seeds("records").keys() {
+        for (choice, record) in fuzz::RECORDS.iter().enumerate() {
             let input = [&[u8::try_from(choice).unwrap()], &input[1..]].concat();
-            run(fuzz::records, record, &input);
+            run(fuzz::records, record.name, &input);
         }
     }
-}
-
-/// What decodes and is no record of its own: what the fields of records are made of, and generics
-/// whose instances are in the table.
-const NOT_RECORDS: &[&str] = &[
-    "()",
-    "i32",
-    "i64",
-    "bool",
-    "Option",
-    "&",
-    "Secret",
-    "Text",
-    "Xid",
-    "Zxid",
-    "SessionId",
-    "Password",
-    "List",
-    "MultiList",
-];
-
-#[test]
-fn the_tables_of_records_and_of_values_have_the_same_names() {
-    let values: BTreeSet<&str> = fuzz::VALUES.iter().map(|(name, _)| *name).collect();
-    let records: BTreeSet<&str> = fuzz::RECORDS.iter().map(|(name, _)| *name).collect();
-    assert_eq!(values, records);
-    assert_eq!(values.len(), fuzz::VALUES.len(), "a record twice");
-}
-
-#[test]
-fn every_record_of_the_source_is_in_the_table() {
-    let mut folders = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
-    let mut declared = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                declared.extend(declared_records(&fs::read_to_string(path).unwrap()));
-            }
-        }
-    }
-    declared.retain(|name| !NOT_RECORDS.contains(&name.as_str()));
-    // The two multis of the table are instances of one generic.
-    assert_eq!(declared.len() + 2, fuzz::RECORDS.len(), "{declared:?}");
-    for record in declared {
-        assert!(fuzz::RECORDS.iter().any(|(name, _)| *name == record), "{record} is not there");
-    }
-}
-
-/// The names of what a file makes decodable: `record! { .. Name {` and `impl Decode for Name`.
-fn declared_records(source: &str) -> Vec<String> {
-    let name = |text: &str| {
-        let end = text.find(|c| "<{ '".contains(c)).unwrap_or(text.len());
-        text.split_at(end).0.to_owned()
-    };
-    let mut names = Vec::new();
-    let mut lines = source.lines();
-    while let Some(line) = lines.next() {
-        if line == "record! {" {
-            let first = lines.find(|line| !line.trim_start().starts_with(['/', '#'])).unwrap();
-            names.push(name(first.trim_start()));
-        } else if let Some((_, decoded)) = line.split_once(" Decode<'a> for ")
-            && line.starts_with("impl")
-        {
-            names.push(name(decoded));
-        }
-    }
-    names
 }

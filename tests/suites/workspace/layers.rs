@@ -44,6 +44,7 @@ const CRATES: &[Layers] = &[
             "fuzz/frame",
             "fuzz/records",
             "fuzz/directions",
+            "fuzz/table",
             "fuzz/any",
             "fuzz",
             "lib",

@@ -67,3 +67,19 @@ pub fn check_file(path: &str, made: &[u8]) {
     let committed = fs::read(&path).unwrap_or_default();
     assert!(committed == made, "{} differs: run again with {WRITE}=1", path.display());
 }
+
+/// Writes what a test makes for a fuzzer, in the folder `fuzz`, if the environment has the variable
+/// `WRITE_SEEDS`.
+///
+/// # Panics
+///
+/// The file cannot be written.
+pub fn offer(path: &str, made: &[u8]) {
+    if env::var_os(WRITE).is_some() {
+        let path = folder("..").join(path);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).expect("a folder for a fuzzer");
+        }
+        fs::write(&path, made).expect("a file for a fuzzer");
+    }
+}

@@ -30,12 +30,12 @@ macro_rules! bodies {
         /// The body of a reply.
         #[derive(Clone, Copy, Debug, PartialEq)]
         #[non_exhaustive]
-        pub enum Reply<'r> {
+        pub enum Reply<'a> {
             $($(#[doc = $name] $variant($reply),)?)*
             /// A reply with an error, which has no body.
             Failed,
             /// The body of the reply to an operation that this crate does not know.
-            Unknown(&'r [u8]),
+            Unknown(&'a [u8]),
         }
 
         impl<'a> Request<'a> {
@@ -54,15 +54,15 @@ macro_rules! bodies {
             }
         }
 
-        impl<'r> Reply<'r> {
-            pub(crate) fn decode(op: OpCode, reader: &mut Reader<'r>) -> Result<Self, DecodeError> {
+        impl<'a> Reply<'a> {
+            pub(crate) fn decode(op: OpCode, reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
                 match op {
                     $($(OpCode::$op => Decode::decode(reader).map(Self::$variant),)?)*
                     _ => Ok(Self::Unknown(reader.take_rest())),
                 }
             }
 
-            pub(crate) fn inspect(&self, walk: &mut Walk<'r, '_>) -> Option<()> {
+            pub(crate) fn inspect(&self, walk: &mut Walk<'a, '_>) -> Option<()> {
                 match self {
                     $($(Self::$variant(_) => <$reply>::inspect(walk, Name::Field(BODY)),)?)*
                     Self::Failed => Some(()),

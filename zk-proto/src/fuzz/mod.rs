@@ -11,9 +11,10 @@ mod records;
 
 mod directions;
 
+mod table;
+
 mod any;
 
 pub use any::{KIND, any};
-pub use directions::{VALUES, directions};
 pub use frame::{FRAME_LIMIT, STEPS, frame};
-pub use records::{RECORDS, records};
+pub use table::{RECORDS, Record, directions, records};

@@ -302,6 +302,17 @@ pub trait Breakable: Encode {
     fn error_of(bytes: &[u8]) -> Option<DecodeError>;
 }
 
+#[cfg(feature = "arbitrary")]
+impl Breakable for () {
+    fn lengths(_: &[u8]) -> (Vec<(usize, usize)>, usize) {
+        (Vec::new(), 0)
+    }
+
+    fn error_of(bytes: &[u8]) -> Option<DecodeError> {
+        Self::decode_exact(bytes).err()
+    }
+}
+
 /// Collects the offsets and lengths of the fields that start with a length, and counts those that
 /// are absent.
 #[cfg(feature = "arbitrary")]

@@ -178,3 +178,39 @@ impl<T: Encode> Encode for List<'_, T> {
         }
     }
 }
+
+/// Declares lists that are parts of a table, or items in their form on the wire.
+macro_rules! lists {
+    ($($item:ty => $table:expr;)*) => {
+        $(#[cfg(feature = "arbitrary")]
+        impl<'a> ::arbitrary::Arbitrary<'a> for $crate::jute::List<'a, $item> {
+            fn arbitrary(
+                from: &mut ::arbitrary::Unstructured<'a>,
+            ) -> ::arbitrary::Result<Self> {
+                let table: &'static [_] = const { $table };
+                Ok(match from.int_in_range(0..=7)? {
+                    0 => Self::NULL,
+                    1 => {
+                        let len = from.arbitrary_len::<u8>()?;
+                        let bytes = from.bytes(len)?;
+                        $crate::jute::Decode::decode(&mut $crate::jute::Reader::new(bytes))
+                            .unwrap_or(Self::NULL)
+                    }
+                    _ => Self::new($crate::jute::part(table, from)?),
+                })
+            }
+        })*
+    };
+}
+pub(crate) use lists;
+
+/// A part of a table.
+#[cfg(feature = "arbitrary")]
+pub(crate) fn part<T>(
+    table: &'static [T],
+    from: &mut ::arbitrary::Unstructured<'_>,
+) -> ::arbitrary::Result<&'static [T]> {
+    let (_, part) = table.split_at(from.int_in_range(0..=table.len())?);
+    let (part, _) = part.split_at(from.int_in_range(0..=part.len())?);
+    Ok(part)
+}

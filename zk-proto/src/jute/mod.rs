@@ -12,6 +12,9 @@ pub use field::Breakable;
 pub(crate) use field::lengths;
 pub use field::{Field, Name, Value};
 pub(crate) use field::{Inspect, Walk, leaf};
+pub(crate) use list::lists;
+#[cfg(feature = "arbitrary")]
+pub(crate) use list::part;
 pub use list::{List, ListIter};
 pub(crate) use record::{breakable, code, inspect, record};
 pub use text::{Secret, Text};

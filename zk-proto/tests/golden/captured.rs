@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 
 use bytes::BytesMut;
-use serde_json::Value;
+use serde_json::Value as Json;
+use zk_proto::any::Value;
+use zk_proto::fuzz::Record;
 use zk_proto::{DecodeError, frame};
 
 use crate::dissect::{assert_entries_encode_alike, dissect};
 use crate::frames::{self, Direction, Frame};
 
-/// How many there are; a frame that is lost from the file must not pass unnoticed.
+/// How many there are at least; a frame that is lost from the file must not pass unnoticed.
 const FRAMES: usize = 269;
 
 /// No client sends it.
@@ -38,13 +40,13 @@ fn is_without_read_only(frame: &Frame) -> bool {
 #[test]
 fn every_frame_is_there_under_its_own_name() {
     let frames = frames::all();
-    assert_eq!(frames.len(), FRAMES);
+    assert!(frames.len() >= FRAMES);
     let names: BTreeSet<&str> = frames.iter().map(|frame| frame.name.as_str()).collect();
-    assert_eq!(names.len(), FRAMES);
+    assert_eq!(names.len(), frames.len());
     let of = |direction| frames.iter().filter(|frame| frame.direction == direction).count();
-    assert_eq!(of(Direction::Request), 137);
-    assert_eq!(of(Direction::Reply), 107);
-    assert_eq!(of(Direction::Notification), 25);
+    assert!(of(Direction::Request) >= 137);
+    assert!(of(Direction::Reply) >= 107);
+    assert!(of(Direction::Notification) >= 25);
 }
 
 #[test]
@@ -55,7 +57,7 @@ fn every_frame_decodes_to_what_is_known_of_it() {
         let payload = frame::split(&mut input, frame::SERVER_FRAME_LIMIT).unwrap().unwrap();
         assert!(input.is_empty(), "{name}: bytes behind the frame");
         match dissect(&frame, &payload) {
-            Ok(seen) => assert_eq!(Value::from(seen.json), frame.decoded, "{name}"),
+            Ok(seen) => assert_eq!(Json::from(seen.json), frame.decoded, "{name}"),
             Err(error) => panic!("{name}: {error}"),
         }
     }
@@ -104,7 +106,7 @@ fn a_handshake_cut_before_its_last_byte_is_that_of_an_older_peer() {
         assert!(record["readOnly"].is_boolean(), "{}", frame.name);
         record["readOnly"] = "absent".into();
         let seen = dissect(frame, &frame.payload()[..at]).unwrap();
-        assert_eq!(Value::from(seen.json), expected, "{}", frame.name);
+        assert_eq!(Json::from(seen.json), expected, "{}", frame.name);
         count += 1;
     }
     assert_eq!(count, 16);
@@ -153,25 +155,22 @@ fn every_record_is_in_some_frame() {
     for frame in frames::all() {
         collect_names(&frame.decoded, &mut seen);
         // Records without a byte have no name in the vectors.
-        match frame.opcode {
-            Some(11) => seen.insert("pingrequest".to_owned()),
-            Some(-11) => seen.insert("closesessionrequest".to_owned()),
-            Some(107) => seen.insert("whoamirequest".to_owned()),
-            _ => false,
-        };
-    }
-    for (record, _) in zk_proto::fuzz::RECORDS {
-        if *record == NEVER_CAPTURED {
-            continue;
+        for field in dissect(&frame, frame.payload()).unwrap().frame.fields() {
+            if let (Value::Record(name), 0) = (field.value, field.length) {
+                seen.insert(name.to_ascii_lowercase());
+            }
         }
-        assert!(seen.contains(&record.to_ascii_lowercase()), "no frame has a {record}");
+    }
+    for Record { name, .. } in zk_proto::fuzz::RECORDS.iter() {
+        let is_there = seen.contains(&name.to_ascii_lowercase());
+        assert_eq!(is_there, *name != NEVER_CAPTURED, "frames with a {name}");
     }
 }
 
 /// The records of a frame, in lower case: the vectors write `ACL` where Rust writes `Acl`.
-fn collect_names(value: &Value, names: &mut BTreeSet<String>) {
+fn collect_names(value: &Json, names: &mut BTreeSet<String>) {
     match value {
-        Value::Object(fields) => {
+        Json::Object(fields) => {
             for (name, field) in fields {
                 names.insert(match name.as_str() {
                     "Multi" => "multirequest".to_owned(),
@@ -182,7 +181,7 @@ fn collect_names(value: &Value, names: &mut BTreeSet<String>) {
                 collect_names(field, names);
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| collect_names(item, names)),
+        Json::Array(items) => items.iter().for_each(|item| collect_names(item, names)),
         _ => {}
     }
 }
