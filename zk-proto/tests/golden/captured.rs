@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use serde_json::Value as Json;
 use zk_proto::any::Value;
 use zk_proto::fuzz::Record;
-use zk_proto::{DecodeError, frame};
+use zk_proto::{DecodeError, OpCode, frame};
 
 use crate::dissect::{assert_entries_encode_alike, dissect};
 use crate::frames::{self, Direction, Frame};
@@ -147,6 +147,19 @@ fn frames_in_one_stream_come_out_in_order() {
         assert_eq!(payload.as_deref(), Some(frame.payload()), "{}", frame.name);
     }
     assert!(input.is_empty());
+}
+
+/// A frame is compared with the name of its operation when it is read.
+#[test]
+fn every_operation_is_in_some_frame() {
+    let unseen =
+        [(OpCode(20), "deleteContainer"), (OpCode(-10), "createSession"), (OpCode(-1), "error")];
+    let frames = frames::all();
+    for op in OpCode::ALL {
+        let is_seen = frames.iter().any(|frame| frame.opcode == Some(op.0));
+        let is_unseen = unseen.iter().any(|(code, name)| code == op && op.name() == Some(name));
+        assert!(is_seen != is_unseen, "{op}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The captured frames: `tests/golden.jsonl`, one JSON object a line.
 
 use serde_json::Value;
+use zk_proto::OpCode;
 
 /// Who sends a frame, and what for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +38,11 @@ fn parse(line: &str) -> Frame {
     let name = line["name"].as_str().unwrap().to_owned();
     let bytes = unhex(line["hex"].as_str().unwrap());
     assert_eq!(line["len"], bytes.len() - zk_proto::frame::PREFIX, "{name}");
+    let opcode = line["opcode"].as_i64().map(|code| i32::try_from(code).unwrap());
+    // The number and the name as ZooKeeper has them.
+    if let Some(known) = opcode.and_then(|code| OpCode(code).name()) {
+        assert_eq!(line["op"], known, "{name}");
+    }
     Frame {
         direction: match line["direction"].as_str().unwrap() {
             "request" => Direction::Request,
@@ -44,7 +50,7 @@ fn parse(line: &str) -> Frame {
             "notification" => Direction::Notification,
             other => panic!("{name}: a frame that is a {other}"),
         },
-        opcode: line["opcode"].as_i64().map(|code| i32::try_from(code).unwrap()),
+        opcode,
         decoded: line["decoded"].clone(),
         name,
         bytes,
