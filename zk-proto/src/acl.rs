@@ -5,7 +5,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 #[cfg(feature = "digest")]
 use sha1::{Digest, Sha1};
 
-use crate::jute::{Text, record};
+use crate::jute::{Text, lists, record};
 
 record! {
     /// The identity that an entry of an access list is for.
@@ -25,6 +25,16 @@ record! {
         /// The identity that gets the permissions.
         id: Id<'a>,
     }
+}
+
+lists! {
+    Acl<'a> => &[
+        Acl::OPEN,
+        Acl { perms: Acl::READ, id: Id { scheme: Text::new("ip"), id: Text::new("10.0.0.0/8") } },
+        Acl { perms: 0, id: Id { scheme: Text::NULL, id: Text::NULL } },
+        Acl { perms: i32::MIN, id: Id { scheme: Text::from_bytes(b"\xed"), id: Text::new("") } },
+        Acl { perms: -1, id: Id { scheme: Text::new("digest"), id: Text::new("me:hash") } },
+    ];
 }
 
 impl Acl<'_> {

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use arbitrary::{Arbitrary, Result, Unstructured};
 use bytes::BytesMut;
 
-use crate::acl::{Acl, Id};
+use crate::acl::Acl;
 use crate::codes::{CreateMode, ErrorCode};
 use crate::connect::{Password, SessionId};
 use crate::error::DecodeError;
@@ -42,14 +42,6 @@ const NAMES: &[&str] = &[
     ),
 ];
 
-const ACLS: &[Acl<'static>] = &[
-    Acl::OPEN,
-    Acl { perms: Acl::READ, id: Id { scheme: Text::new("ip"), id: Text::new("10.0.0.0/8") } },
-    Acl { perms: 0, id: Id { scheme: Text::NULL, id: Text::NULL } },
-    Acl { perms: i32::MIN, id: Id { scheme: Text::new(""), id: NOT_UTF8 } },
-    Acl { perms: -1, id: Id { scheme: Text::new("digest"), id: Text::new("me:hash") } },
-];
-
 const OPS: &[MultiOp<'static>] = &[
     MultiOp::Create(CREATE),
     MultiOp::Create2(CreateRequest { mode: CreateMode::EPHEMERAL_SEQUENTIAL, ..CREATE }),
@@ -57,7 +49,7 @@ const OPS: &[MultiOp<'static>] = &[
     MultiOp::CreateTtl(CreateTtlRequest {
         path: "/a",
         data: None,
-        acl: List::new(ACLS),
+        acl: List::new(&[Acl::OPEN, Acl::OPEN]),
         mode: CreateMode::PERSISTENT_WITH_TTL,
         ttl: 1000,
     }),
@@ -124,10 +116,9 @@ impl<'a> Arbitrary<'a> for Password {
     }
 }
 
-// The list of a record of an operation is declared beside that record.
+// A list of records is declared beside the record.
 lists! {
     &'a str => NAMES;
-    Acl<'a> => ACLS;
 }
 
 /// Declares lists of entries that are parts of a table.
