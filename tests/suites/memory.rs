@@ -274,24 +274,25 @@ async fn a_watcher_that_waits_is_small() {
     drop(network.dial().await);
 }
 
-/// A node takes little memory besides its name and data, whether it has siblings or children.
+/// A node takes little memory besides its path and data, whether it has siblings or children.
 async fn a_node_of_a_tree_in_memory_is_small() {
     const NODES: usize = 100_000;
     const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
     let server = Server::in_memory(Config::new());
     let client = connect(&server).await;
     client.create("/tree", b"", &PERSISTENT).await.unwrap();
-    let (mut made, mut named) = (1, "tree".len());
+    let (mut made, mut named) = (1, "/tree".len());
     while made < NODES {
         let group = format!("/tree/group-{made}");
         client.create(&group, b"", &PERSISTENT).await.unwrap();
-        named += group.len() - "/tree/".len();
+        named += group.len();
         // Groups of 10 and of 10,000, in the order of their names and in another.
         let size = if made < NODES / 2 { 10_000 } else { 10 };
         let names = (0..size).map(|n| format!("node-{:05}", n * 7919 % size));
         let nodes = names.map(|name| {
-            named += name.len() + b"some data".len();
-            client.create(&format!("{group}/{name}"), b"some data", &PERSISTENT)
+            let path = format!("{group}/{name}");
+            named += path.len() + b"some data".len();
+            client.create(&path, b"some data", &PERSISTENT)
         });
         for reply in nodes.collect::<Vec<_>>() {
             reply.await.unwrap();

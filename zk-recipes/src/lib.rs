@@ -207,10 +207,11 @@ mod two_level;
 mod readme {}
 
 pub use coordination::barrier::Barrier;
-pub use coordination::cached::{Cached, Freshness};
+pub use coordination::cached::Cached;
 pub use coordination::counter::{Counter, CounterFormat};
 pub use coordination::double_barrier::{DoubleBarrier, Round};
 pub use coordination::election::{Election, Leaders, StepDown};
+pub use coordination::follow::Freshness;
 pub use coordination::group::{Group, Member, Members, Membership, View};
 pub use coordination::partitioner::{Partitioner, Shard};
 pub use coordination::semaphore::{Permit, Semaphore};

@@ -138,7 +138,7 @@ impl Tree {
                 };
             };
             nodes += 1;
-            bytes += node.data.len();
+            bytes += path.len() + node.data.len();
             let stat = node.stat;
             let is_same = shown.as_ref().is_some_and(|shown| {
                 shown.data[..] == node.data[..]
@@ -150,7 +150,6 @@ impl Tree {
             if !is_same || self.tree.children(&path).as_ref() != Some(&names) {
                 return Err(format!("{path} is {shown:?}, and not {node:?} with {names:?}"));
             }
-            bytes += names.iter().map(String::len).sum::<usize>();
             to_read.extend(names.iter().map(|name| format!("{path}/{name}")));
         }
         let status = self.tree.status().borrow().clone();

@@ -235,6 +235,7 @@ const CRATES: &[Layers] = &[
             "two_level/keyed",
             "two_level",
             "coordination/barrier",
+            "coordination/follow",
             "coordination/cached",
             "coordination/tree_cache/tree",
             "coordination/tree_cache/shared",

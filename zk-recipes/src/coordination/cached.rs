@@ -1,37 +1,17 @@
 //! The value of one node at hand, across reconnects and sessions.
 //!
 //! A future follows the node: it reads it, with a watch, and reads it again when the watch fires.
-//! What it finds goes through a watch channel of tokio, which holds the last value alone. The watch
-//! is trusted only while the connection lasts; on the next one the node is read again.
 
 use std::convert::Infallible;
-use std::future::{Future, pending};
+use std::future::Future;
 
 use tokio::sync::watch;
-use zk_client::{Client, Error as ClientError, ErrorKind, Node, Op, SessionKeeper, Watcher, Zxid};
+use zk_client::{Client, Error as ClientError, Node, SessionKeeper, Watcher, Zxid};
 
+use crate::coordination::follow::{Follow, Freshness, Stop, follow};
 use crate::error::Error;
-use crate::steady::quorum::{Quorum, has_quorum};
 use crate::steady::retries::Attempts;
-use crate::steady::wakeups::first_of;
-use crate::steady::watch::{Awaited, pause};
-
-/// Whether a [`Cached`] value may be outdated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Freshness {
-    /// Nothing has been read yet.
-    #[default]
-    Unknown,
-    /// The client is connected to a server with a quorum, and watches for the next change.
-    ///
-    /// The server may be some changes behind others, and the event of the next change may be on its
-    /// way.
-    Current,
-    /// The client is cut off, between two sessions, at a server without a quorum, or may not read
-    /// the node. The value is the last one that was read.
-    Stale,
-}
+use crate::steady::watch::Awaited;
 
 /// What is known of a node: see [`Cached::follow`].
 #[derive(Clone, Debug, Default)]
@@ -115,67 +95,9 @@ impl Cached {
     > {
         zk_client::check_path(path)?;
         let (tell, values) = watch::channel(Self::default());
-        let (follower, keeper) = (Follower { path: path.to_owned(), tell }, keeper.clone());
-        let following = async move {
-            let unread = follower.tell.closed();
-            follow_each(&keeper, unread, |client| follower.follow(client)).await
-        };
-        Ok((values, following))
+        let follower = Follower { path: path.to_owned(), tell };
+        Ok((values, follow(keeper.clone(), follower)))
     }
-}
-
-/// Runs `follow` in each session of a keeper, until that is over or nobody reads what it finds.
-pub(super) async fn follow_each<W: Future<Output = Result<Infallible, Error>>>(
-    keeper: &SessionKeeper,
-    unread: impl Future<Output = ()>,
-    follow: impl FnMut(Client) -> W,
-) -> Result<(), Error> {
-    let unread = async {
-        unread.await;
-        Ok(())
-    };
-    let following = async {
-        let ended = keeper.run_each(follow).await;
-        ended.map(|never: Infallible| match never {})
-    };
-    first_of(unread, following).await
-}
-
-/// Runs `read_on` on each connection of a session, and drops it when the connection ends. Returns
-/// its error, and otherwise never: the end of the session is the end of this work.
-pub(super) async fn on_each_connection<R: Future<Output = Result<Infallible, Error>>>(
-    client: &Client,
-    mut read_on: impl FnMut() -> R,
-) -> Result<Infallible, Error> {
-    loop {
-        let mut states = Quorum::wait(client).await.into_states();
-        if client.state().ended().is_some() {
-            // The session is over, and so is this work.
-            return pending().await;
-        }
-        let cut_off = async {
-            // An error means that the session is over.
-            drop(states.wait_for(|state| !has_quorum(state)).await);
-            None
-        };
-        let reading = async { Some(read_on().await) };
-        if let Some(Err(over)) = first_of(cut_off, reading).await {
-            return Err(over);
-        }
-    }
-}
-
-/// True if the ensemble has lost what was `seen`, because older data took the place of its own.
-///
-/// A server that is behind may just lag. But the ensemble commits each transaction behind all that
-/// any of its servers has shown, so one with a lower zxid is proof. A server without a quorum
-/// commits none.
-pub(super) async fn has_gone_back(client: &Client, error: &ClientError, seen: Zxid) -> bool {
-    if error.kind() != ErrorKind::Behind {
-        return false;
-    }
-    let empty = client.multi(Vec::<Op<'_>>::new()).with_zxid().await;
-    empty.is_ok_and(|(_, committed)| committed < seen)
 }
 
 /// The future's side of a cached value.
@@ -184,63 +106,52 @@ struct Follower {
     tell: watch::Sender<Cached>,
 }
 
-impl Follower {
-    /// Follows the node for one session. Returns only when that is over.
-    async fn follow(&self, client: Client) -> Result<Infallible, Error> {
-        let attempts = Attempts::default();
-        let read_on = || async {
-            let _outdated = Outdated(&self.tell);
-            Ok(self.read_on(&client, &attempts).await?)
-        };
-        on_each_connection(&client, read_on).await
+impl Follow for Follower {
+    type Told = Cached;
+
+    fn tell(&self) -> &watch::Sender<Cached> {
+        &self.tell
     }
 
-    /// Reads the node whenever it has changed. Returns only when the session is over.
-    ///
-    /// A read that breaks each connection would take all other requests of the session with it. So
-    /// after several failures in a row, it is made once in a session timeout.
-    async fn read_on(
-        &self,
-        client: &Client,
-        attempts: &Attempts,
-    ) -> Result<Infallible, ClientError> {
+    fn parts(told: &mut Cached) -> (&mut Freshness, &mut Option<Error>) {
+        (&mut told.freshness, &mut told.error)
+    }
+
+    fn seen(&self) -> Zxid {
+        self.tell.borrow().zxid
+    }
+
+    fn begin_anew(&self) {
+        self.tell.send_if_modified(|cached| {
+            cached.zxid = Zxid::default();
+            false
+        });
+    }
+
+    async fn keep_up(&self, client: &Client, attempts: &Attempts) -> Result<Infallible, Stop> {
+        let version =
+            |cached: &Cached| (cached.freshness, cached.node.as_ref().map(|node| node.stat.mzxid));
         loop {
-            let attempt = attempts.begin();
-            if attempt.is_late() {
-                pause(client).await;
-            }
-            let awaited = match self.look(client).await {
-                Ok((node, watcher, zxid)) => {
-                    attempt.has_succeeded();
-                    self.found(node, zxid);
-                    Awaited::from(watcher)
-                }
-                Err(error) if error.is_session_over() => return Err(error),
-                Err(error) if attempt.may_retry(&error) => continue,
-                Err(error) => {
-                    self.failed(error.clone());
-                    let seen = self.tell.borrow().zxid;
-                    if has_gone_back(client, &error, seen).await {
-                        // What is found now takes the place of what was seen.
-                        self.tell.send_if_modified(|cached| {
-                            cached.zxid = Zxid::default();
-                            false
-                        });
-                        attempt.has_succeeded();
-                        continue;
-                    }
-                    attempt.has_paused();
-                    Awaited::default()
-                }
-            };
-            changed(client, awaited).await;
+            let (node, watcher, zxid) = self.look(client).await?;
+            attempts.have_succeeded();
+            let found = Cached { node, freshness: Freshness::Current, error: None, zxid };
+            self.tell.send_if_modified(|cached| {
+                let is_known = version(cached) == version(&found);
+                *cached = found;
+                !is_known
+            });
+            // A watch that fails is as good as one that fires.
+            drop(Awaited::from(watcher).changed(client).await);
+            // The next look is no attempt after a failure, but may be one before others.
+            attempts.begin();
         }
     }
+}
 
+impl Follower {
     /// Reads the node, and sets a watch that fires when it changes.
     async fn look(&self, client: &Client) -> Result<(Option<Node>, Watcher, Zxid), ClientError> {
-        let seen = self.tell.borrow().zxid;
-        client.wait_for_zxid(seen).await?;
+        client.wait_for_zxid(self.seen()).await?;
         loop {
             match client.get_data_and_watch(&self.path).with_zxid().await {
                 Ok(((node, watcher), zxid)) => return Ok((Some(node), watcher, zxid)),
@@ -253,48 +164,4 @@ impl Follower {
             }
         }
     }
-
-    fn found(&self, node: Option<Node>, zxid: Zxid) {
-        let version = |node: &Option<Node>| node.as_ref().map(|node| node.stat.mzxid);
-        let found = Cached { node, freshness: Freshness::Current, error: None, zxid };
-        self.tell.send_if_modified(|cached| {
-            let is_known = cached.freshness == found.freshness
-                && version(&cached.node) == version(&found.node);
-            *cached = found;
-            !is_known
-        });
-    }
-
-    fn failed(&self, error: ClientError) {
-        self.tell.send_if_modified(|cached| {
-            let is_known = cached.error.is_some();
-            cached.error = Some(error.into());
-            cached.freshness.outdate() || !is_known
-        });
-    }
-}
-
-impl Freshness {
-    /// Makes what was current stale. Returns whether it was.
-    pub(super) fn outdate(&mut self) -> bool {
-        let was_current = *self == Self::Current;
-        if was_current {
-            *self = Self::Stale;
-        }
-        was_current
-    }
-}
-
-/// Marks the value as stale when a connection ends, or the future is dropped.
-struct Outdated<'a>(&'a watch::Sender<Cached>);
-
-impl Drop for Outdated<'_> {
-    fn drop(&mut self) {
-        self.0.send_if_modified(|cached| cached.freshness.outdate());
-    }
-}
-
-/// Waits until the node may have changed. A watch that fails is as good as one that fires.
-async fn changed(client: &Client, mut awaited: Awaited) {
-    drop(awaited.changed(client).await);
 }

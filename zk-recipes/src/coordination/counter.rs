@@ -16,8 +16,7 @@ use tokio::sync::Mutex;
 use tokio::time::sleep;
 use tracing::debug;
 use zk_client::{
-    Acl, Client, Committed, CreateOptions, Error as ClientError, ErrorCode, Marker, Node, Op,
-    Outcome, Stat,
+    Acl, Client, CreateOptions, Error as ClientError, ErrorCode, Marker, Node, Op, Outcome, Stat,
 };
 
 use crate::error::{Cause, Error};
@@ -148,15 +147,6 @@ struct Known {
     version: i32,
 }
 
-/// What became of a write.
-enum Written {
-    Applied,
-    /// It was not applied, because somebody else has written the counter.
-    Conflict,
-    /// It was not applied, because somebody has deleted the marker.
-    MarkerLost(ClientError),
-}
-
 impl Counter {
     /// Makes a counter of the node at `path`, which need not exist.
     ///
@@ -227,24 +217,18 @@ impl Counter {
     ///
     /// Dropping the future loses nothing.
     pub async fn get_latest(&self) -> Result<i64, Error> {
-        let mut retries = Retries::default();
-        loop {
+        let read = || async {
             let (ordered, node) = self.client.batch(|| {
                 let check = [Op::check(self.path(), None)];
                 (self.client.multi(check), self.client.get_data(self.path()))
             });
-            let ordered = match ordered.await {
+            match ordered.await {
                 // A transaction that was refused has its place in the order, too.
-                Err(error) if error.is_no_node() => Ok(()),
-                ordered => ordered.map(drop),
-            };
-            let node = node.await;
-            match ordered.and(node) {
-                Ok(node) => return self.decode(&node).map(|known| known.value),
-                Err(error) if error.is_no_node() => return Ok(0),
-                Err(error) => retries.count(error)?,
+                Err(error) if !error.is_no_node() => Err(error),
+                _ => node.await,
             }
-        }
+        };
+        self.known(with_retries(read).await).map(|known| known.value)
     }
 
     /// Adds `n`, which may be negative. Returns the new value.
@@ -305,83 +289,81 @@ impl Counter {
     /// latest value.
     async fn update(&self, next: impl Fn(i64) -> Option<i64>) -> Result<Option<i64>, Error> {
         let mut kept = self.writer.lock().await;
-        let (mut conflicts, mut lost_markers) = (0, Retries::default());
+        let mut conflicts = 0;
+        let (mut retries, mut lost_markers) = (Retries::default(), Retries::default());
         loop {
-            let mut writer = match kept.take() {
+            // A marker of a write whose outcome is unknown is dropped, also with this future.
+            let Writer { mut marker, known } = match kept.take() {
                 Some(writer) => writer,
                 None => self.create_marker().await?,
             };
-            let known = match writer.known.take() {
+            let known = match known {
                 Some(known) => known,
                 None => self.read().await?,
             };
             let Some(value) = next(known.value) else {
-                *kept = Some(writer);
+                *kept = Some(Writer { marker, known: None });
                 // What was known may be old.
                 match next(self.get_latest().await?) {
                     None => return Ok(None),
                     Some(_) => continue,
                 }
             };
-            match self.write(&mut writer, known, value).await? {
-                Written::Applied => {
-                    if conflicts > 0 {
-                        // With others about, reading first is cheaper than a write that is refused.
-                        writer.known = None;
-                    }
-                    *kept = Some(writer);
+            if known.version == Stat::ANY_VERSION {
+                return Err(Cause::InvalidCounter(self.path().to_owned()).into());
+            }
+            match self.write(&mut marker, known.version, value).await {
+                Ok(written) => {
+                    // With others about, reading first is cheaper than a write that is refused.
+                    let known = written.filter(|_| conflicts == 0);
+                    *kept = Some(Writer { marker, known });
                     return Ok(Some(value));
                 }
-                Written::Conflict => {
-                    *kept = Some(writer);
-                    conflicts += 1;
-                    self.pause(conflicts).await;
+                Err(error) if error.outcome() == Outcome::Unknown => {
+                    // The end of the session tells more than the loss of a connection before it.
+                    let ended = self.client.state().ended().map(ClientError::from);
+                    let (path, cause) = (self.path().to_owned(), ended.unwrap_or(error));
+                    return Err(Cause::InDoubt { path, cause }.into());
                 }
-                Written::MarkerLost(error) => {
-                    let node = self.path();
-                    debug!(target: COORDINATION, node, %error, "somebody deleted the marker");
-                    lost_markers.count_any(error)?;
-                }
+                Err(error) => match (error.failed_op(), error.code()) {
+                    (Some(0), Some(ErrorCode::BAD_VERSION)) => {
+                        *kept = Some(Writer { marker, known: None });
+                        retries.reset();
+                        conflicts += 1;
+                        self.pause(conflicts).await;
+                    }
+                    // The marker is a child of the counter.
+                    (Some(_), Some(ErrorCode::NO_NODE)) => {
+                        let node = self.path();
+                        debug!(target: COORDINATION, node, %error, "somebody deleted the marker");
+                        retries.reset();
+                        lost_markers.count_any(error)?;
+                    }
+                    _ => {
+                        retries.count(error)?;
+                        *kept = Some(Writer { marker, known: Some(known) });
+                    }
+                },
             }
         }
     }
 
-    /// Writes the value in a transaction with the marker.
-    async fn write(&self, writer: &mut Writer, known: Known, value: i64) -> Result<Written, Error> {
-        if known.version == Stat::ANY_VERSION {
-            return Err(Cause::InvalidCounter(self.path().to_owned()).into());
-        }
+    /// Writes the value in a transaction with the marker. Returns what is known then.
+    async fn write(
+        &self,
+        marker: &mut Marker,
+        version: i32,
+        value: i64,
+    ) -> Result<Option<Known>, ClientError> {
         let data = self.format.encode(value);
-        let mut ops = vec![Op::set_data(self.path(), &data, Some(known.version))];
-        if known.version == Stat::ANY_VERSION - 1 {
+        let mut ops = vec![Op::set_data(self.path(), &data, Some(version))];
+        if version == Stat::ANY_VERSION - 1 {
             // No client shall find the counter at the version that matches any. Nobody can write
             // between the two.
             ops.push(Op::set_data(self.path(), &data, None));
         }
-        let mut retries = Retries::default();
-        loop {
-            let error = match writer.marker.multi(&ops).await {
-                Ok(Committed::Replied(stats)) => {
-                    let version = stats.last().map(|stat| stat.version);
-                    writer.known = version.map(|version| Known { value, version });
-                    return Ok(Written::Applied);
-                }
-                Ok(Committed::Found(_)) => return Ok(Written::Applied),
-                Err(error) => error,
-            };
-            if error.outcome() == Outcome::Unknown {
-                // The end of the session tells more than the loss of a connection before it.
-                let ended = self.client.state().ended().map(ClientError::from);
-                let cause = ended.unwrap_or(error);
-                return Err(Cause::InDoubt { path: self.path().to_owned(), cause }.into());
-            }
-            match (error.failed_op(), error.code()) {
-                (Some(0), Some(ErrorCode::BAD_VERSION)) => return Ok(Written::Conflict),
-                // The marker is a child of the counter.
-                (Some(_), Some(ErrorCode::NO_NODE)) => return Ok(Written::MarkerLost(error)),
-                _ => retries.count(error)?,
-            }
-        }
+        let stats = marker.multi(&ops).await?.results().unwrap_or_default();
+        Ok(stats.last().map(|stat| Known { value, version: stat.version }))
     }
 
     /// Creates a marker, after the counter if that is missing, and reads the counter behind it.
@@ -396,7 +378,7 @@ impl Counter {
             match created.await {
                 Ok(node) => {
                     let counter = counter.await.ok();
-                    let known = counter.map(|node| self.decode(&node)).transpose()?;
+                    let known = counter.map(|node| self.known(Ok(node))).transpose()?;
                     return Ok(Writer { marker: client.resolving().marker(node), known });
                 }
                 Err(error) if error.is_no_node() => {
@@ -404,9 +386,8 @@ impl Counter {
                     let options = CreateOptions::persistent().container_parents();
                     let (options, zero) = (options.with_acl(&self.acl), self.format.encode(0));
                     match client.create_all(self.path(), &zero, &options).await {
-                        Ok(_) => {}
-                        Err(error) if error.is_node_exists() => {}
-                        Err(error) => retries.count(error)?,
+                        Err(error) if !error.is_node_exists() => retries.count(error)?,
+                        _ => {}
                     }
                 }
                 Err(error) => retries.count(error)?,
@@ -416,18 +397,20 @@ impl Counter {
 
     async fn read(&self) -> Result<Known, Error> {
         let read = || by_quorum(&self.client, || self.client.get_data(self.path()));
-        match with_retries(read).await {
-            Ok(node) => self.decode(&node),
+        self.known(with_retries(read).await)
+    }
+
+    fn known(&self, read: Result<Node, ClientError>) -> Result<Known, Error> {
+        match read {
+            Ok(node) => {
+                let invalid = || Cause::InvalidCounter(self.path().to_owned());
+                let value = self.format.decode(&node.data).ok_or_else(invalid)?;
+                Ok(Known { value, version: node.stat.version })
+            }
             // No write is applied to this version: without the counter there is no marker.
             Err(error) if error.is_no_node() => Ok(Known { value: 0, version: 0 }),
             Err(error) => Err(error.into()),
         }
-    }
-
-    fn decode(&self, node: &Node) -> Result<Known, Error> {
-        let invalid = || Cause::InvalidCounter(self.path().to_owned());
-        let value = self.format.decode(&node.data).ok_or_else(invalid)?;
-        Ok(Known { value, version: node.stat.version })
     }
 
     /// Waits for a random time from the second conflict in a row on, so that the writers of one

@@ -5,14 +5,13 @@
 //! has written to them before. So a node is in one round at most, all of a round are let in at the
 //! same moment, and nothing is left of a round that could open the next one.
 
-use std::fmt;
 use std::ops::{Deref, RangeInclusive};
 use std::sync::Arc;
 
 use tracing::debug;
-use zk_client::{Children, Client, ErrorCode, Op, Reply, Watcher, Zxid};
+use zk_client::{Children, Client, ErrorCode, Node, Op, Reply, Watcher, Zxid};
 
-use crate::error::{Cause, Error};
+use crate::error::{Cause, Error, Loss};
 use crate::hold::{Hold, Release};
 use crate::node::{Contender, NodeNaming, Role};
 use crate::options::{OfMember, Options};
@@ -174,8 +173,9 @@ impl DoubleBarrier {
                     if let Some(opened) = self.open(place, &list).await? {
                         return Ok(Some(opened));
                     }
-                    if let Some(found) = self.wait(place).await? {
-                        return Ok(found);
+                    if let Some(Node { data, stat, .. }) = self.wait(place).await? {
+                        let opened = |members| Opened { members, number: stat.mzxid };
+                        return Ok(decode(&data, &place.own).map(opened));
                     }
                 }
                 Err(error) => retries.count(error).map_err(|error| place.vanished_or(error))?,
@@ -188,9 +188,7 @@ impl DoubleBarrier {
     /// own, if we are among them.
     async fn open(&self, place: &Place, list: &Children) -> Result<Option<Opened>, Error> {
         let (queue, client) = (&self.queue, self.queue.client());
-        let parse = |name: &str| Contender::parse(queue.naming(), name);
-        let mut waiting = list.names.iter().filter_map(parse).collect::<Vec<_>>();
-        waiting.sort();
+        let mut waiting = queue.contenders(list);
         let mut retries = Retries::default();
         while let Some(first) = waiting.get(..self.parties)
             && let (Some(lowest), Some(highest)) = (first.first(), first.last())
@@ -244,26 +242,21 @@ impl DoubleBarrier {
         }
     }
 
-    /// Waits until somebody has written to our node. `Some(None)` if it was a stranger, and `None`
-    /// after a session timeout: a server sends no event of a node that we may no longer read.
-    async fn wait(&self, place: &mut Place) -> Result<Option<Option<Opened>>, Error> {
+    /// Waits until somebody has written to our node, which is returned. `None` after a session
+    /// timeout: a server sends no event of a node that we may no longer read.
+    async fn wait(&self, place: &mut Place) -> Result<Option<Node>, Error> {
         let client = self.queue.client();
         loop {
-            match with_retries(|| client.get_data_and_watch(place.node.path())).await {
-                Ok((node, watcher)) => {
-                    if node.stat.version != 0 {
-                        // The hold goes on with this watch.
-                        place.own_watch = watcher.into();
-                        let number = node.stat.mzxid;
-                        let members = decode(&node.data, &place.own);
-                        return Ok(Some(members.map(|members| Opened { members, number })));
-                    }
-                    place.has_waited = true;
-                    if Awaited::from(watcher).changed(client).await?.is_none() {
-                        return Ok(None);
-                    }
-                }
-                Err(error) => return Err(place.vanished_or(error)),
+            let read = with_retries(|| client.get_data_and_watch(place.node.path())).await;
+            let (node, watcher) = read.map_err(|error| place.vanished_or(error))?;
+            if node.stat.version != 0 {
+                // The hold goes on with this watch.
+                place.own_watch = watcher.into();
+                return Ok(Some(node));
+            }
+            place.has_waited = true;
+            if Awaited::from(watcher).changed(client).await?.is_none() {
+                return Ok(None);
             }
         }
     }
@@ -295,6 +288,7 @@ fn decode(data: &[u8], party: &Contender) -> Option<RangeInclusive<i32>> {
 /// [token](Hold::token) orders the parties; the [number](Self::number) orders the rounds.
 ///
 /// Dropping it leaves the round at once, without waiting for the others.
+#[derive(Debug)]
 #[must_use = "dropping it leaves the round: bind it to a name (`_` is none)"]
 pub struct Round {
     hold: Hold,
@@ -331,30 +325,32 @@ impl Round {
     pub async fn leave(&mut self) -> Result<(), Error> {
         let mut retries = Retries::default();
         loop {
-            let watcher = match self.watch_another().await {
-                Ok(Some(watcher)) => watcher,
+            if let Some(loss) = self.loss() {
+                return Err(self.hold.status().lost_error(loss));
+            }
+            match self.watch_another().await {
+                Ok(Some(watcher)) => {
+                    retries.reset();
+                    let mut awaited = Awaited::from(watcher);
+                    let changed = awaited.changed(self.hold.queue().client());
+                    match self.has_left {
+                        true => changed.await?,
+                        false => self.hold.run(changed).await??,
+                    };
+                }
                 Ok(None) => return Ok(()),
                 // It has left meanwhile.
-                Err(error) if error.is_no_node() => continue,
-                Err(error) => {
-                    match self.hold.known_loss() {
-                        Some(loss) if !self.has_left => {
-                            return Err(self.hold.status().lost_error(loss));
-                        }
-                        _ if error.client().is_some() => retries.count(error)?,
-                        _ => return Err(error),
-                    }
-                    continue;
-                }
-            };
-            retries.reset();
-            let mut awaited = Awaited::from(watcher);
-            let changed = awaited.changed(self.hold.queue().client());
-            match self.has_left {
-                true => changed.await?,
-                false => self.hold.run(changed).await??,
-            };
+                Err(error) if error.is_no_node() => {}
+                // A loss tells more than this error.
+                Err(error) if self.loss().is_none() => retries.count(error)?,
+                Err(_) => {}
+            }
         }
+    }
+
+    /// Why the others may have stopped to wait for us, if that was before we left.
+    fn loss(&self) -> Option<Loss> {
+        self.hold.known_loss().filter(|_| !self.has_left)
     }
 
     /// Leaves, unless we are the one that leaves last and others are there. Returns a watch on
@@ -380,42 +376,29 @@ impl Round {
             // If the session is over, the list fails. If somebody deleted our node, we have left.
             self.others().await?;
         }
-        match watching {
-            Some(watching) => {
-                let (node, watcher) = watching.await?;
-                // If this node came after our round began, the folder was deleted meanwhile and
-                // numbers begin anew: all of ours have left.
-                Ok((node.stat.czxid < self.number).then_some(watcher))
-            }
-            None => Ok(None),
-        }
+        let Some(watching) = watching else { return Ok(None) };
+        let (node, watcher) = watching.await?;
+        // If this node came after our round began, the folder was deleted meanwhile and numbers
+        // begin anew: all of ours have left.
+        Ok((node.stat.czxid < self.number).then_some(watcher))
     }
 
     /// Lists the other parties that are still in the round, in the order in which they came, and
     /// our own node while the client still tries to delete it. Fails if we have lost our node
     /// before we left.
     async fn others(&self) -> Result<Vec<Contender>, Error> {
-        let (queue, status) = (self.hold.queue(), self.hold.status());
-        if !self.has_left
-            && let Some(loss) = self.hold.known_loss()
-        {
-            return Err(status.lost_error(loss));
-        }
+        let queue = self.hold.queue();
         let mut parties = match queue.client().get_children(queue.folder()).await {
-            Ok(list) => {
-                let parse = |name: &str| Contender::parse(queue.naming(), name);
-                list.names.iter().filter_map(parse).collect::<Vec<_>>()
-            }
+            Ok(list) => queue.contenders(&list),
             Err(error) if error.is_no_node() => Vec::new(),
             Err(error) => return Err(error.into()),
         };
         let own = self.hold.own();
         if !self.has_left && !parties.contains(own) {
-            return Err(status.mark_deleted());
+            return Err(self.hold.status().mark_deleted());
         }
         let is_other = |party: &Contender| self.has_left || party != own;
         parties.retain(|party| self.members.contains(&party.sequence) && is_other(party));
-        parties.sort();
         Ok(parties)
     }
 }
@@ -425,14 +408,5 @@ impl Deref for Round {
 
     fn deref(&self) -> &Hold {
         &self.hold
-    }
-}
-
-impl fmt::Debug for Round {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Round")
-            .field("number", &self.number)
-            .field("hold", &self.hold)
-            .finish_non_exhaustive()
     }
 }

@@ -4,23 +4,20 @@
 //! lock. Every term has a node of its own, so the fencing token numbers the terms. An observer
 //! watches the node of the leader alone, so a candidate that joins wakes no observer.
 
-use std::fmt;
-use std::future::{Future, pending};
+use std::future::Future;
 use std::sync::Arc;
 
 use tracing::debug;
-use zk_client::{Client, Watcher, Zxid};
+use zk_client::{Children, Client, Error as ClientError, Watcher, Zxid};
 
 use crate::error::Error;
-use crate::hold::{LockState, Release};
+use crate::hold::LockState;
 use crate::locks::inspect::QueueEntry;
 use crate::locks::{Guard, Lock};
-use crate::node::Contender;
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::steady::quorum::by_quorum;
 use crate::steady::retries::Retries;
-use crate::steady::wakeups::first_of;
 use crate::steady::watch::Awaited;
 use crate::steady::work::while_held;
 use crate::trace::COORDINATION;
@@ -138,33 +135,21 @@ impl Election {
     where
         W: Future<Output = T>,
     {
-        let mut resigning = None;
         loop {
-            let resigned = resigning.take();
-            // Behind a node of our own that stays we would wait for ever.
-            let refused = async {
-                match resigned {
-                    Some(resigned) => Err(refusal(resigned).await),
-                    None => pending().await,
-                }
-            };
-            let term = Arc::new(first_of(refused, self.campaign()).await?);
+            let term = Arc::new(self.campaign().await?);
             let done = self.work_on(&term, work(Arc::clone(&term))).await;
-            // The delete is on its way from here on, ahead of the next candidacy.
-            let resigned = term.release();
-            let Some(done) = done else {
-                resigning = Some(resigned);
-                continue;
-            };
-            return match resigned.await {
-                Err(error) if error.is_refusal() => Err(error),
+            match term.release().await {
+                // Behind a node of our own that stays we would wait for ever.
+                Err(error) if error.is_refusal() => return Err(error),
                 Err(error) => {
                     let node = term.node();
                     debug!(target: COORDINATION, node, %error, "the end of a term is unconfirmed");
-                    Ok(done)
                 }
-                Ok(_) => Ok(done),
-            };
+                Ok(_) => {}
+            }
+            if let Some(done) = done {
+                return Ok(done);
+            }
         }
     }
 
@@ -217,22 +202,15 @@ impl Election {
     }
 }
 
-/// Waits until the server refuses a release.
-async fn refusal(released: impl Future<Output = Result<Release, Error>>) -> Error {
-    match released.await {
-        Err(error) if error.is_refusal() => error,
-        _ => pending().await,
-    }
-}
-
 /// The leaders of an election, one after another: see [`Election::observe`].
 ///
 /// What it returns may be outdated when the caller acts on it. Where that would do harm, let the
 /// leader prove its term, by its [token](crate::Hold::token) or by a transaction.
+#[derive(Debug)]
 pub struct Leaders {
     queue: Arc<Queue>,
-    /// The node that was returned last, and the last change of its data.
-    seen: Option<Option<(Zxid, Zxid)>>,
+    /// The leader that was returned last, and the last change of its data.
+    seen: Option<Option<(QueueEntry, Zxid)>>,
     /// Fires when the leader may have changed. It is waited for over all calls from one look to the
     /// next.
     awaited: Option<Awaited>,
@@ -266,63 +244,48 @@ impl Leaders {
                 self.awaited = None;
                 changed?;
             }
-            let (leader, watcher) = match by_quorum(self.queue.client(), || self.look()).await {
-                Ok(Some(found)) => found,
-                Ok(None) => continue,
-                Err(error) => {
-                    retries.count(error)?;
-                    continue;
+            match by_quorum(self.queue.client(), || self.look()).await {
+                Ok((leader, watcher)) => {
+                    retries.reset();
+                    self.awaited = Some(watcher.into());
+                    if self.seen.as_ref() != Some(&leader) {
+                        self.seen = Some(leader.clone());
+                        return Ok(leader.map(|(entry, _)| entry));
+                    }
                 }
-            };
-            retries.reset();
-            self.awaited = Some(watcher.into());
-            let version = leader.as_ref().map(|(entry, changed)| (entry.czxid, *changed));
-            if self.seen.replace(version) != Some(version) {
-                return Ok(leader.map(|(entry, _)| entry));
+                // It has changed meanwhile.
+                Err(error) if error.is_no_node() => {}
+                Err(error) => retries.count(error)?,
             }
         }
     }
 
-    /// Looks who leads, and sets a watch that fires when that may change. `None` if it changed
-    /// meanwhile.
-    async fn look(&self) -> Result<Option<Seen>, zk_client::Error> {
+    /// Looks who leads, with the last change of its data, and sets a watch that fires when that may
+    /// change. Fails with `NoNode` if it has changed meanwhile.
+    async fn look(&self) -> Result<(Option<(QueueEntry, Zxid)>, Watcher), ClientError> {
         let (queue, client) = (&self.queue, self.queue.client());
         let list = match client.get_children(queue.folder()).await {
             Ok(list) => list,
             Err(error) if error.is_no_node() => {
                 let (folder, watcher) = client.exists_and_watch(queue.folder()).await?;
-                return Ok(folder.is_none().then_some((None, watcher)));
+                return if folder.is_none() { Ok((None, watcher)) } else { Err(error) };
             }
             Err(error) => return Err(error),
         };
-        let parse = |name: &str| Contender::parse(queue.naming(), name);
-        let Some(first) = list.names.iter().filter_map(parse).min() else {
-            let (list, watcher) = match client.get_children_and_watch(queue.folder()).await {
-                Ok(found) => found,
-                // A server removes a container that is empty, also between the two lists.
-                Err(error) if error.is_no_node() => return Ok(None),
-                Err(error) => return Err(error),
-            };
-            let is_empty = list.names.iter().all(|name| parse(name).is_none());
-            return Ok(is_empty.then_some((None, watcher)));
+        let first = |list: &Children| queue.contenders(list).into_iter().next();
+        let first = match first(&list) {
+            Some(first) => first,
+            None => {
+                let (list, watcher) = client.get_children_and_watch(queue.folder()).await?;
+                match first(&list) {
+                    Some(first) => first,
+                    None => return Ok((None, watcher)),
+                }
+            }
         };
         let path = queue.child(&first.name);
-        match client.get_data_and_watch(&path).await {
-            Ok((node, watcher)) => {
-                let entry = QueueEntry::new(path, &first, &node, true);
-                Ok(Some((Some((entry, node.stat.mzxid)), watcher)))
-            }
-            Err(error) if error.is_no_node() => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-/// The leader with the last change of its data, and the watch on it.
-type Seen = (Option<(QueueEntry, Zxid)>, Watcher);
-
-impl fmt::Debug for Leaders {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leaders").field("folder", &self.queue.folder()).finish_non_exhaustive()
+        let (node, watcher) = client.get_data_and_watch(&path).await?;
+        let entry = QueueEntry::new(path, &first, &node, true);
+        Ok((Some((entry, node.stat.mzxid)), watcher))
     }
 }

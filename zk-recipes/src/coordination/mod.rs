@@ -10,6 +10,8 @@ pub(crate) mod double_barrier;
 
 pub(crate) mod election;
 
+pub(crate) mod follow;
+
 pub(crate) mod group;
 
 pub(crate) mod partitioner;

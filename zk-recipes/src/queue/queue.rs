@@ -9,7 +9,7 @@ use tracing::warn;
 use zk_client::{Children, Client, Created, Error as ClientError, Reply, Watcher};
 
 use crate::error::{Cause, Error, Timeout};
-use crate::node::{Folder, NodeNaming, Role, layout_of};
+use crate::node::{Contender, Folder, NodeNaming, Role, layout_of};
 use crate::options::Settings;
 use crate::queue::missing_folder::Folders;
 use crate::trace::QUEUE;
@@ -124,6 +124,14 @@ impl Queue {
             true => Listing::Watching(self.client.get_children_and_watch(self.folder())),
             false => Listing::Plain(self.client.get_children(self.folder())),
         }
+    }
+
+    /// The contenders in a listing, in the order of the queue.
+    pub(crate) fn contenders(&self, list: &Children) -> Vec<Contender> {
+        let parse = |name: &str| Contender::parse(&self.naming, name);
+        let mut contenders = list.names.iter().filter_map(parse).collect::<Vec<_>>();
+        contenders.sort_unstable();
+        contenders
     }
 
     /// Creates the folder, and its ancestors before it if they may be missing, too. Creates nothing

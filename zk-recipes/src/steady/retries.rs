@@ -42,9 +42,11 @@ impl Retries {
 }
 
 /// Sends a request until it is answered, cannot pass, or has failed too often.
-pub(crate) async fn with_retries<T, R: Future<Output = Result<T, ClientError>>>(
-    mut request: impl FnMut() -> R,
-) -> Result<T, ClientError> {
+pub(crate) async fn with_retries<T, E, R>(mut request: impl FnMut() -> R) -> Result<T, E>
+where
+    R: Future<Output = Result<T, E>>,
+    E: std::error::Error + 'static,
+{
     let mut retries = Retries::default();
     loop {
         match request().await {
@@ -60,38 +62,24 @@ pub(crate) async fn with_retries<T, R: Future<Output = Result<T, ClientError>>>(
 pub(crate) struct Attempts(AtomicU32);
 
 impl Attempts {
-    /// Begins an attempt. It counts as failed until it succeeds, because the end of the
-    /// connection ends the attempt, too.
-    pub(crate) fn begin(&self) -> Attempt<'_> {
-        Attempt { attempts: self, failed: self.0.fetch_add(1, Ordering::Relaxed) }
-    }
-}
-
-/// One attempt of many.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Attempt<'a> {
-    attempts: &'a Attempts,
-    failed: u32,
-}
-
-impl Attempt<'_> {
-    /// True if a pause is due ahead of this attempt.
-    pub(crate) fn is_late(self) -> bool {
-        self.failed > MAX_RETRIES
-    }
-
-    /// The caller pauses ahead of the next attempt, which needs no further pause.
-    pub(crate) fn has_paused(self) {
-        self.attempts.0.store(MAX_RETRIES, Ordering::Relaxed);
+    /// Begins an attempt. It counts as failed until it succeeds, because the end of the connection
+    /// ends the attempt, too. True if a pause is due ahead of it.
+    pub(crate) fn begin(&self) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed) > MAX_RETRIES
     }
 
     /// True if the next attempt may follow this error at once.
-    pub(crate) fn may_retry(self, error: &ClientError) -> bool {
-        error.is_transient() && self.failed < MAX_RETRIES
+    pub(crate) fn may_retry(&self, error: &ClientError) -> bool {
+        error.is_transient() && self.0.load(Ordering::Relaxed) <= MAX_RETRIES
+    }
+
+    /// The caller pauses ahead of the next attempt, which needs no further pause.
+    pub(crate) fn have_paused(&self) {
+        self.0.store(MAX_RETRIES, Ordering::Relaxed);
     }
 
     /// The work has made progress.
-    pub(crate) fn has_succeeded(self) {
-        self.attempts.0.store(0, Ordering::Relaxed);
+    pub(crate) fn have_succeeded(&self) {
+        self.0.store(0, Ordering::Relaxed);
     }
 }

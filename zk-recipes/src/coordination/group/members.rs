@@ -4,7 +4,6 @@
 //! them fires. It reads a member again only if that member is new or has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -82,14 +81,11 @@ impl Member {
 }
 
 /// The views of a group, one after another: see [`Group::watch`](crate::Group::watch).
+#[derive(Debug)]
 pub struct Members {
     client: Client,
     folder: Folder,
-    /// Fires when a node comes or goes.
-    folder_watch: Option<Watcher>,
-    /// The members that were read, by the names of their nodes. Each has a watch that has not
-    /// fired.
-    known: BTreeMap<String, (Member, Watcher)>,
+    watched: Watched,
     /// Shows that the connection has changed.
     states: watch::Receiver<SessionState>,
     /// Runs from one look at the group to the next, over all calls in between.
@@ -99,13 +95,33 @@ pub struct Members {
     last: Option<View>,
 }
 
+/// What an observer has watches on.
+#[derive(Debug, Default)]
+struct Watched {
+    /// Fires when a node comes or goes.
+    folder: Option<Watcher>,
+    /// The members that were read, by the names of their nodes. Each has a watch that has not
+    /// fired.
+    members: BTreeMap<String, (Member, Watcher)>,
+}
+
+impl Watched {
+    /// Takes note of all events: drops the watches that have fired, and the members that are to be
+    /// read again. True if there was an event, or the session is over.
+    fn poll(&mut self, cx: &mut Context<'_>) -> bool {
+        let before = self.members.len();
+        self.members.retain(|_, (_, watch)| watch.poll_changed(cx).is_pending());
+        let fired = self.folder.take_if(|watch| watch.poll_changed(cx).is_ready());
+        fired.is_some() || self.members.len() < before
+    }
+}
+
 impl Members {
     pub(super) fn new(client: &Client, folder: &Folder) -> Self {
         Self {
             client: client.clone(),
             folder: folder.clone(),
-            folder_watch: None,
-            known: BTreeMap::new(),
+            watched: Watched::default(),
             states: client.states(),
             recheck: RecheckTimer::default(),
             is_due: true,
@@ -189,13 +205,12 @@ impl Members {
 
     /// Waits for the first sign of a change, or for one session timeout.
     async fn changed(&mut self) {
-        let Self { client, folder_watch, known, states, recheck, .. } = self;
+        let Self { client, watched, states, recheck, .. } = self;
         {
             // It also ends when the session does, and the next look reports that.
             let mut reconnected = pin!(states.changed());
             poll_fn(|cx| {
-                let is_over = poll_events(folder_watch, known, cx)
-                    || reconnected.as_mut().poll(cx).is_ready();
+                let is_over = watched.poll(cx) || reconnected.as_mut().poll(cx).is_ready();
                 if is_over { Poll::Ready(()) } else { recheck.poll(client, cx) }
             })
             .await;
@@ -221,23 +236,20 @@ impl Members {
             Err(error) => return Err(error),
         };
         // The events of what the list reflects have come ahead of it.
-        poll_events(
-            &mut self.folder_watch,
-            &mut self.known,
-            &mut Context::from_waker(Waker::noop()),
-        );
-        if let Some(earlier) = self.folder_watch.replace(watcher) {
+        self.watched.poll(&mut Context::from_waker(Waker::noop()));
+        if let Some(earlier) = self.watched.folder.replace(watcher) {
             earlier.abandon();
         }
         let nodes = nodes_of_members(&list);
         let names = nodes.iter().map(|&(_, name)| name).collect::<BTreeSet<_>>();
-        let gone = self.known.keys().filter(|name| !names.contains(name.as_str()));
+        let known = &mut self.watched.members;
+        let gone = known.keys().filter(|name| !names.contains(name.as_str()));
         for gone in gone.cloned().collect::<Vec<_>>() {
-            if let Some((_, watcher)) = self.known.remove(&gone) {
+            if let Some((_, watcher)) = known.remove(&gone) {
                 watcher.abandon();
             }
         }
-        let unknown = nodes.iter().filter(|(_, name)| !self.known.contains_key(*name));
+        let unknown = nodes.iter().filter(|(_, name)| !known.contains_key(*name));
         let unknown = unknown.map(|&(id, name)| (id, name, folder.child(name))).collect::<Vec<_>>();
         let replies = client.batch(|| {
             unknown.iter().map(|(.., path)| client.get_data_and_watch(path)).collect::<Vec<_>>()
@@ -245,9 +257,9 @@ impl Members {
         for ((id, name, path), reply) in unknown.into_iter().zip(replies) {
             let (node, watcher) = reply.await?;
             let member = Member::new(id, path, &node);
-            self.known.insert(name.to_owned(), (member, watcher));
+            known.insert(name.to_owned(), (member, watcher));
         }
-        let member = |(_, name): &(_, &str)| Some(self.known.get(*name)?.0.clone());
+        let member = |(_, name): &(_, &str)| Some(known.get(*name)?.0.clone());
         let members = nodes.iter().filter_map(member).collect();
         Ok(View { epoch, members })
     }
@@ -302,23 +314,4 @@ fn nodes_of_members(list: &Names) -> Vec<(&str, &str)> {
         }
     }
     nodes.into_iter().map(|(id, (_, name))| (id, name)).collect()
-}
-
-/// Takes note of all events: drops the watches that have fired, and the members that are to be read
-/// again. True if there was an event, or the session is over.
-fn poll_events(
-    folder_watch: &mut Option<Watcher>,
-    known: &mut BTreeMap<String, (Member, Watcher)>,
-    cx: &mut Context<'_>,
-) -> bool {
-    let before = known.len();
-    known.retain(|_, (_, watch)| watch.poll_changed(cx).is_pending());
-    let fired = folder_watch.take_if(|watch| watch.poll_changed(cx).is_ready());
-    fired.is_some() || known.len() < before
-}
-
-impl fmt::Debug for Members {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Members").field("folder", &self.folder.path()).finish_non_exhaustive()
-    }
 }

@@ -16,7 +16,7 @@ use crate::hold::{Hold, Releasing};
 use crate::node::{Folder, NodeNaming, Role, parse_member};
 use crate::options::{OfMember, Options, Settings};
 use crate::queue::{Join, Patience, Place, Queue};
-use crate::steady::retries::Retries;
+use crate::steady::retries::{Retries, with_retries};
 
 pub use members::{Member, Members, View};
 
@@ -173,22 +173,18 @@ impl Group {
         let queue = self.queue(id, data.into())?;
         let mut retries = Retries::default();
         loop {
-            let taken = match self.nodes_of(id).await {
-                Ok(old) if old.is_empty() => {
+            let old = self.nodes_of(id).await?;
+            let taken = match old.is_empty() {
+                true => {
                     Hold::if_first(Join::send(&queue, Role::Exclusive, Patience::Tries)).await?
                 }
-                Ok(old) => match replace(&queue, &old).await {
-                    Ok(hold) => hold,
+                false => match replace(&queue, &old).await {
                     Err(error) if lost_and_not_applied(&error) => {
                         retries.count(error)?;
                         None
                     }
-                    Err(error) => return Err(error),
+                    taken => taken?,
                 },
-                Err(error) => {
-                    retries.count(error)?;
-                    None
-                }
             };
             if let Some(hold) = taken {
                 return Ok(Membership { hold, id: id.to_owned() });
@@ -240,7 +236,7 @@ impl Group {
 
     /// The paths of all nodes with this id.
     async fn nodes_of(&self, id: &str) -> Result<Vec<String>, ClientError> {
-        let list = match self.client.get_children(self.path()).await {
+        let list = match with_retries(|| self.client.get_children(self.path())).await {
             Ok(list) => list.names,
             Err(error) if error.is_no_node() => return Ok(Vec::new()),
             Err(error) => return Err(error),

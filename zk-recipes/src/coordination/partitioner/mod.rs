@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use tracing::debug;
 use zk_client::Client;
 
-use crate::coordination::group::{Group, Membership, View};
+use crate::coordination::group::{Group, Membership};
 use crate::error::Error;
 #[cfg(doc)]
 use crate::hold::Hold;
@@ -277,15 +277,21 @@ impl Partitioner {
         stop: impl Future<Output = ()>,
         work: impl Fn(Shard) -> W,
     ) -> Result<(), Error> {
-        let plan = watch::Sender::new(Plan::default());
+        let (plan, planned) = watch::channel(Plan::new());
         let (has_left, left) = oneshot::channel();
-        let serve = |(shard, lock)| self.serve(shard, lock, plan.subscribe(), &work);
+        let serve = |(shard, lock)| self.serve(shard, lock, planned.clone(), &work);
         let serving = async {
             all_of(self.shards.iter().map(serve)).await?;
             left.await.unwrap_or(Ok(()))
         };
-        let planning = async {
-            let leaving = Box::pin(self.plan(id, stop, &plan)).await?;
+        let planning = async move {
+            let last = Box::pin(self.plan(id, stop, &plan)).await?;
+            // The work stops while this leaves.
+            drop(plan);
+            let leaving = match last {
+                Some(membership) => is_allowed(id, membership.leave().await),
+                None => Ok(()),
+            };
             has_left.send(leaving).ok();
             pending().await
         };
@@ -293,41 +299,33 @@ impl Partitioner {
     }
 
     /// Keeps being a member, and says which shards should be ours, until `stop` is done. Returns
-    /// whether it could leave then.
+    /// the membership that is left then.
     async fn plan(
         &self,
         id: &str,
         stop: impl Future<Output = ()>,
         plan: &watch::Sender<Plan>,
-    ) -> Result<Result<(), Error>, Error> {
+    ) -> Result<Option<Membership>, Error> {
         let mut stop = pin!(stop);
-        let last = loop {
-            // Each combinator has its futures inside itself several times: it gets small ones.
-            let joining = Box::pin(self.group.join(id, self.data.as_slice()));
-            let membership = match unless(stop.as_mut(), joining).await {
-                None => break None,
-                Some(Ok(membership)) => membership,
-                Some(Err(error)) => {
-                    may_pass(id, error).await?;
-                    continue;
+        loop {
+            let term = async {
+                // Each combinator has its futures inside itself several times: it gets small ones.
+                let joining = Box::pin(self.group.join(id, self.data.as_slice()));
+                let Some(joined) = unless(stop.as_mut(), joining).await else { return Ok(None) };
+                let own = joined?;
+                let following = Box::pin(own.run(Box::pin(self.follow(&own, plan))));
+                match unless(stop.as_mut(), following).await {
+                    None => Ok(Some(own)),
+                    Some(Ok(Err(error)) | Err(error)) => Err(error),
+                    Some(Ok(Ok(never))) => match never {},
                 }
             };
-            let following = Box::pin(self.follow(&membership, plan));
-            let following = Box::pin(membership.run(following));
-            let failed = match unless(stop.as_mut(), following).await {
-                None => break Some(membership),
-                Some(Ok(Err(error)) | Err(error)) => error,
-                Some(Ok(Ok(never))) => match never {},
-            };
-            plan.send_replace(Plan::default());
-            drop(membership);
-            may_pass(id, failed).await?;
-        };
-        // The work stops while this leaves.
-        plan.send_replace(Plan { is_over: true, ..Plan::default() });
-        match last {
-            Some(membership) => Ok(is_allowed(id, membership.leave().await)),
-            None => Ok(Ok(())),
+            let ended = term.await;
+            plan.send_replace(Plan::new());
+            match ended {
+                Ok(last) => return Ok(last),
+                Err(error) => may_pass(id, error).await?,
+            }
         }
     }
 
@@ -337,6 +335,7 @@ impl Partitioner {
         own: &Membership,
         plan: &watch::Sender<Plan>,
     ) -> Result<Infallible, Error> {
+        let all = self.shards().collect::<Vec<_>>();
         let mut members = self.group.watch();
         loop {
             let mut view = members.next().await;
@@ -349,15 +348,17 @@ impl Partitioner {
             }
             match view {
                 Ok(view) if !view.members.iter().any(|member| member.node == own.node()) => {
-                    plan.send_replace(Plan::default());
+                    plan.send_replace(Plan::new());
                     // This finds the loss although its event may not have come.
                     own.verify().await?;
                 }
                 Ok(view) => {
-                    let shards = self.shards_of(own, &view);
                     let (id, epoch) = (own.id(), view.epoch);
+                    let ids = view.members.iter().map(|member| member.id.as_str());
+                    let shards = shards_of(id, &ids.collect::<Vec<_>>(), &all);
+                    let shards = shards.into_iter().map(Arc::from).collect::<Plan>();
                     debug!(target: COORDINATION, id, %epoch, ?shards, "the shards to have");
-                    plan.send_replace(Plan { shards, is_over: false });
+                    plan.send_replace(shards);
                 }
                 // The plan stays as it is while the group cannot be seen.
                 Err(error) => {
@@ -369,13 +370,6 @@ impl Partitioner {
         }
     }
 
-    /// The shards that should be ours.
-    fn shards_of(&self, own: &Membership, view: &View) -> BTreeSet<Arc<str>> {
-        let members = view.members.iter().map(|member| member.id.as_str()).collect::<Vec<_>>();
-        let shards = self.shards().collect::<Vec<_>>();
-        shards_of(own.id(), &members, &shards).into_iter().map(Arc::from).collect()
-    }
-
     /// Holds a shard and works on it, whenever it should be ours, until that is over.
     async fn serve<W: Future<Output = ()>>(
         &self,
@@ -385,8 +379,8 @@ impl Partitioner {
         work: &impl Fn(Shard) -> W,
     ) -> Result<(), Error> {
         loop {
-            let is_due = |plan: &Plan| plan.is_over || plan.shards.contains(shard);
-            if plan.wait_for(|plan| is_due(plan)).await.is_ok_and(|plan| plan.is_over) {
+            if plan.wait_for(|plan| plan.contains(shard)).await.is_err() {
+                // Nothing more is planned.
                 return Ok(());
             }
             match unless(unplanned(&mut plan, shard), lock.acquire()).await {
@@ -408,7 +402,7 @@ impl Partitioner {
     ) -> Result<(), Error> {
         let term = Term(Arc::new(guard));
         let (stop, stopping) = watch::channel(false);
-        let shard = Shard::new(Arc::clone(name), Arc::clone(&term.0), stopping);
+        let shard = Shard { name: Arc::clone(name), guard: Arc::clone(&term.0), stopping };
         {
             let mut working = pin!(term.0.run(work(shard)));
             match unless(unplanned(plan, name), working.as_mut()).await {
@@ -432,7 +426,7 @@ impl Partitioner {
 
 /// Waits until a shard should not be ours.
 async fn unplanned(plan: &mut watch::Receiver<Plan>, shard: &Arc<str>) {
-    drop(plan.wait_for(|plan| !plan.shards.contains(shard)).await);
+    drop(plan.wait_for(|plan| !plan.contains(shard)).await);
 }
 
 /// Fails if the server has refused to release a shard or a membership. The client goes on with what
@@ -467,14 +461,8 @@ async fn unless<T>(stop: impl Future<Output = ()>, work: impl Future<Output = T>
     first_of(stopped, async { Some(work.await) }).await
 }
 
-/// What a member should do.
-#[derive(Debug, Default)]
-struct Plan {
-    /// The shards that should be with it.
-    shards: BTreeSet<Arc<str>>,
-    /// True once it has left. There are no shards then.
-    is_over: bool,
-}
+/// The shards that should be with a member.
+type Plan = BTreeSet<Arc<str>>;
 
 /// A shard that is held. It is released when this is dropped, although clones of the guard exist.
 struct Term(Arc<Guard>);

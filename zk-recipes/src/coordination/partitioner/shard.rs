@@ -1,6 +1,5 @@
 //! A shard that a member works on.
 
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -14,18 +13,14 @@ use crate::locks::Guard;
 ///
 /// It dereferences to [`Hold`], which tells whether the shard is surely still this member's, and
 /// for how long. It has a [token](Hold::token), and [writes](Hold::fenced) only while that is so.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Shard {
-    name: Arc<str>,
-    guard: Arc<Guard>,
-    stopping: watch::Receiver<bool>,
+    pub(super) name: Arc<str>,
+    pub(super) guard: Arc<Guard>,
+    pub(super) stopping: watch::Receiver<bool>,
 }
 
 impl Shard {
-    pub(super) fn new(name: Arc<str>, guard: Arc<Guard>, stopping: watch::Receiver<bool>) -> Self {
-        Shard { name, guard, stopping }
-    }
-
     /// The name of the shard.
     pub fn name(&self) -> &str {
         &self.name
@@ -56,11 +51,5 @@ impl Deref for Shard {
 
     fn deref(&self) -> &Hold {
         &self.guard
-    }
-}
-
-impl fmt::Debug for Shard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shard").field("name", &self.name).field("guard", &self.guard).finish()
     }
 }

@@ -17,7 +17,7 @@ use crate::error::{Cause, Error};
 use crate::node::Role;
 use crate::queue::join::Attempt;
 use crate::queue::{Place, Queue};
-use crate::steady::retries::Retries;
+use crate::steady::retries::{Retries, with_retries};
 use crate::steady::watch::{QuietWatch, RecheckTimer};
 use crate::trace::COORDINATION;
 
@@ -68,14 +68,8 @@ impl Leases {
     /// Lists the folder, although a connection may break.
     pub(super) async fn list(&self) -> Listed {
         let client = self.queue.client();
-        let mut retries = Retries::default();
-        loop {
-            let list = client.batch(|| self.listed(client.get_children(self.queue.folder())));
-            match list.await {
-                Ok(list) => return Ok(list),
-                Err(error) => retries.count(error)?,
-            }
-        }
+        let ask = || client.batch(|| self.listed(client.get_children(self.queue.folder())));
+        with_retries(ask).await
     }
 
     /// True if there is room for so many more leases.
@@ -88,16 +82,26 @@ impl Leases {
     }
 
     /// The reply to a listing, in kazoo's layout with a read of the number of permits behind it.
-    fn listed<T>(&self, list: Reply<T>) -> impl Future<Output = Result<T, Error>> + use<T> {
-        let queue = Arc::clone(&self.queue);
-        let count = self.has_count.then(|| queue.client().get_data(queue.folder()));
-        let permits = self.permits;
+    fn listed<T>(&self, list: Reply<T>) -> impl Future<Output = Result<T, Error>> {
+        let count = self.has_count.then(|| self.queue.client().get_data(self.queue.folder()));
         async move {
             let list = list.await?;
-            match count {
-                Some(count) => check_count(&queue, permits, &count.await?).map(|()| list),
-                None => Ok(list),
+            if let Some(count) = count {
+                self.check_count(&count.await?)?;
             }
+            Ok(list)
+        }
+    }
+
+    /// Fails if the folder's data is a number, and not that of the permits. Other data says
+    /// nothing, as for kazoo.
+    fn check_count(&self, folder: &Node) -> Result<(), Error> {
+        match number(&folder.data) {
+            Some(found) if found != i64::from(self.permits) => {
+                let (path, permits) = (self.queue.folder().to_owned(), self.permits);
+                Err(Cause::OtherPermits { path, permits, found }.into())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -155,29 +159,16 @@ impl Leases {
                     (!turn.own_watch.is_set()).then(|| client.watch_nodes(&[turn.node.path()]));
                 (own, self.listed(client.get_children_and_watch(self.queue.folder())))
             });
-            let watched = match own {
-                None => Ok(()),
-                Some(own) => own.await.map(|mut watchers| {
-                    turn.own_watch = watchers.pop().map(QuietWatch::from).unwrap_or_default();
-                }),
+            let watched = async {
+                if let Some(own) = own {
+                    let watcher = own.await?.pop();
+                    turn.own_watch = watcher.map(QuietWatch::from).unwrap_or_default();
+                }
+                let (list, watcher) = list.await?;
+                Ok((list, watcher.into()))
             };
-            listed = match watched {
-                Ok(()) => list.await.map(|(list, watcher)| (list, watcher.into())),
-                Err(error) => Err(error.into()),
-            };
+            listed = watched.await;
         }
-    }
-}
-
-/// Fails if the folder's data is a number, and not that of the permits. Other data says nothing, as
-/// for kazoo.
-fn check_count(queue: &Queue, permits: u32, folder: &Node) -> Result<(), Error> {
-    match number(&folder.data) {
-        Some(found) if found != i64::from(permits) => {
-            let path = queue.folder().to_owned();
-            Err(Cause::OtherPermits { path, permits, found }.into())
-        }
-        _ => Ok(()),
     }
 }
 
@@ -192,22 +183,23 @@ fn number(data: &[u8]) -> Option<i64> {
 /// Waits until the leases have changed, or for one session timeout: servers send no events about
 /// nodes that we may not read. Fails if our turn is lost.
 async fn changed(turn: &mut Place, leases: &mut QuietWatch) -> Result<(), Error> {
-    let queue = Arc::clone(&turn.queue);
     let mut recheck = RecheckTimer::default();
-    let is_lost = poll_fn(|cx| {
-        if let Poll::Ready(event) = turn.own_watch.poll_changed(cx) {
-            return Poll::Ready(event.map(|event| event.kind == EventType::NODE_DELETED));
+    let event = poll_fn(|cx| {
+        for watch in [&mut turn.own_watch, &mut *leases] {
+            if let Poll::Ready(event) = watch.poll_changed(cx) {
+                return Poll::Ready(event.map(Some));
+            }
         }
-        if let Poll::Ready(event) = leases.poll_changed(cx) {
-            return Poll::Ready(event.map(|_| false));
+        recheck.poll(turn.queue.client(), cx).map(|()| Ok(None))
+    });
+    match event.await? {
+        Some(event) if event.kind == EventType::NODE_DELETED && event.path == turn.node.path() => {
+            return Err(turn.vanished());
         }
-        recheck.poll(queue.client(), cx).map(|()| {
-            turn.own_watch = QuietWatch::default();
-            Ok(false)
-        })
-    })
-    .await?;
-    if is_lost { Err(turn.vanished()) } else { Ok(()) }
+        Some(_) => {}
+        None => turn.own_watch = QuietWatch::default(),
+    }
+    Ok(())
 }
 
 /// The error of a listing. Without the folder, our leases in it are gone.

@@ -1,6 +1,5 @@
 //! The guard of a semaphore: so many leases, which count together.
 
-use std::fmt;
 use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 
@@ -19,6 +18,7 @@ use crate::queue::Place;
 /// There is no fencing token, because several holders work at a time. A resource that refuses all
 /// tokens but the newest would refuse them. What needs protection from a holder that has lost its
 /// permit is written by [`fenced`](MultiGuard::fenced).
+#[derive(Debug)]
 #[must_use = "dropping it gives the permits back: bind it to a name (`_` is none)"]
 pub struct Permit {
     leases: MultiGuard,
@@ -58,13 +58,13 @@ impl Permit {
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
         Releasing::several(async move {
             let released = released.await?;
-            match turn {
-                Some(turn) => match turn.await.map_err(Error::from) {
-                    Err(error) if error.is_refusal() => Err(error),
-                    _ => Ok(released),
-                },
-                None => Ok(released),
+            if let Some(turn) = turn
+                && let Err(error) = turn.await.map_err(Error::from)
+                && error.is_refusal()
+            {
+                return Err(error);
             }
+            Ok(released)
         })
     }
 }
@@ -74,11 +74,5 @@ impl Deref for Permit {
 
     fn deref(&self) -> &MultiGuard {
         &self.leases
-    }
-}
-
-impl fmt::Debug for Permit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Permit").field(&self.leases()).finish()
     }
 }

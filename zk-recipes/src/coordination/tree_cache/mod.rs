@@ -10,26 +10,22 @@ mod status;
 mod tree;
 
 use std::convert::Infallible;
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 use zk_client::{Client, Ended, Error as ClientError, SessionKeeper, WatchMode, Zxid};
 
-use self::reader::{Reader, Stop};
+use self::reader::Reader;
 use self::shared::{Held, Shared};
-use self::status::{Outdated, begin_anew, outdate, tell_current};
-use self::tree::Tree;
-use crate::coordination::cached::{follow_each, has_gone_back, on_each_connection};
-use crate::error::{Cause, Error};
-use crate::steady::retries::{Attempt, Attempts};
-use crate::steady::wakeups::first_of;
-use crate::steady::watch::pause;
+use self::status::{begin_anew, tell_current};
+use crate::coordination::follow::{Follow, Freshness, Stop, follow};
+use crate::error::Error;
+use crate::steady::retries::Attempts;
 
 pub use self::shared::TreeLimits;
 pub use self::status::TreeStatus;
-pub use self::tree::TreeNode;
+pub use self::tree::{TreeNode, TreeView};
 
 /// A node and everything below it, kept in memory by one recursive watch.
 ///
@@ -80,7 +76,7 @@ pub use self::tree::TreeNode;
 ///
 /// Nodes that the session may not read, and everything below them. A change of an access list is no
 /// event: such a node comes or goes when it is read the next time.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct TreeCache {
     keeper: SessionKeeper,
     shared: Arc<Shared>,
@@ -108,9 +104,9 @@ impl TreeCache {
     /// is one read in each session timeout. A server that is behind costs an empty transaction in
     /// each session timeout.
     ///
-    /// The memory is that of the names and the data, and up to 150 bytes for each node. While many
-    /// nodes are read, there are also the lists that they are read from, and the paths that have
-    /// changed meanwhile. The limits bound the tree when it has been read. They may be passed
+    /// The memory is that of the paths and the data, and up to 150 bytes for each node. While many
+    /// nodes are read, there are also the paths that are to be read, and those that have changed
+    /// meanwhile. The limits bound the tree when it has been read. They may be passed
     /// twofold before that, because a node may be read at its new place before the old one is
     /// removed.
     ///
@@ -135,13 +131,7 @@ impl TreeCache {
             wanted: watch::Sender::default(),
         });
         let follower = Follower { shared: Arc::clone(&shared), tell };
-        let following = {
-            let keeper = keeper.clone();
-            async move {
-                let unread = follower.tell.closed();
-                follow_each(&keeper, unread, |client| follower.follow(client)).await
-            }
-        };
+        let following = follow(keeper.clone(), follower);
         Ok((Self { keeper: keeper.clone(), shared, status }, following))
     }
 
@@ -168,9 +158,8 @@ impl TreeCache {
     /// The tree does not change meanwhile, and its future waits, with its thread. So `look` must
     /// not block, nor wait for a look of another thread. Another look inside of it, on the same
     /// thread, never waits for a change, whichever tree it is at.
-    pub fn read<R>(&self, look: impl FnOnce(&TreeView<'_>) -> R) -> R {
-        let shared = &self.shared;
-        shared.tree.look(|tree| look(&TreeView { shared, tree }))
+    pub fn read<R>(&self, look: impl FnOnce(&TreeView) -> R) -> R {
+        self.shared.tree.look(look)
     }
 
     /// Waits until every change up to `zxid` is in the tree.
@@ -215,70 +204,26 @@ impl TreeCache {
     pub async fn wait_for_zxid(&self, zxid: Zxid) -> Result<(), Error> {
         let mut status = self.status.clone();
         loop {
-            let beginning = {
-                let status = status.borrow();
-                if status.zxid >= zxid {
-                    return Ok(());
-                }
-                status.beginning
-            };
+            if status.borrow().zxid >= zxid {
+                return Ok(());
+            }
             self.keeper.run_each(|client| async move { client.wait_for_zxid(zxid).await }).await?;
             self.shared.wanted.send_if_modified(|wanted| {
-                let is_more = *wanted < zxid;
-                *wanted = zxid.max(*wanted);
-                is_more
+                let before = std::mem::replace(wanted, zxid.max(*wanted));
+                before < zxid
             });
             let is_over = |status: &TreeStatus| {
-                let has_begun_anew = status.beginning != beginning;
+                // If the tree begins anew, what is wanted is let go.
+                let has_begun_anew = *self.shared.wanted.borrow() < zxid;
                 status.zxid >= zxid || status.error.is_some() || has_begun_anew
             };
             let Ok(told) = status.wait_for(is_over).await else {
                 return Err(ClientError::from(Ended::Closed).into());
             };
-            if told.zxid >= zxid {
-                return Ok(());
-            }
-            if let Some(error) = &told.error {
+            if let Some(error) = told.error.as_ref().filter(|_| told.zxid < zxid) {
                 return Err(error.clone());
             }
         }
-    }
-}
-
-impl fmt::Debug for TreeCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TreeCache")
-            .field("root", &self.shared.root)
-            .field("status", &*self.status.borrow())
-            .finish_non_exhaustive()
-    }
-}
-
-/// The tree at one moment: see [`TreeCache::read`].
-pub struct TreeView<'a> {
-    shared: &'a Shared,
-    tree: &'a Tree,
-}
-
-impl TreeView<'_> {
-    /// A node of the tree, or `None` if there is none at this path.
-    pub fn get(&self, path: &str) -> Option<&TreeNode> {
-        self.tree.node(self.inside(path)?)
-    }
-
-    /// The names of a node's children, sorted; `None` if there is no such node.
-    pub fn children(&self, path: &str) -> Option<impl Iterator<Item = &str>> {
-        self.tree.children(self.inside(path)?)
-    }
-
-    fn inside<'p>(&self, path: &'p str) -> Option<&'p str> {
-        self.shared.relative(path).filter(|_| self.tree.is_whole)
-    }
-}
-
-impl fmt::Debug for TreeView<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TreeView").field("root", &self.shared.root).finish_non_exhaustive()
     }
 }
 
@@ -288,140 +233,52 @@ struct Follower {
     tell: watch::Sender<TreeStatus>,
 }
 
-impl Follower {
-    /// Follows the tree for one session. Returns only when that is over, or the tree too large.
-    async fn follow(&self, client: Client) -> Result<Infallible, Error> {
-        let attempts = Attempts::default();
-        on_each_connection(&client, || self.read_on(&client, &attempts)).await
+impl Follow for Follower {
+    type Told = TreeStatus;
+
+    fn tell(&self) -> &watch::Sender<TreeStatus> {
+        &self.tell
     }
 
-    /// Follows the tree over one connection.
-    ///
-    /// A read that breaks each connection would take all other requests of the session with it. So
-    /// after several failures in a row, the tree is read once in a session timeout.
-    async fn read_on(&self, client: &Client, attempts: &Attempts) -> Result<Infallible, Error> {
-        let _outdated = Outdated(&self.tell);
-        loop {
-            let attempt = attempts.begin();
-            if attempt.is_late() {
-                pause(client).await;
-            }
-            let Err(stop) = Box::pin(self.keep_current(client, attempt)).await;
-            // The watch is gone.
-            self.tell.send_if_modified(outdate);
-            match stop {
-                Stop::Missed => attempt.has_succeeded(),
-                Stop::Client(error) if error.is_session_over() => return Err(error.into()),
-                Stop::Client(error) if attempt.may_retry(&error) => {}
-                Stop::Client(error) => {
-                    self.failed(error.clone().into());
-                    if has_gone_back(client, &error, self.seen()).await {
-                        attempt.has_succeeded();
-                        self.shared.tree.change(|tree| tree.newest = Zxid::default());
-                        begin_anew(&self.tell, || self.shared.wanted.send_replace(Zxid::default()));
-                        continue;
-                    }
-                    attempt.has_paused();
-                    pause(client).await;
-                }
-                Stop::TooLarge => {
-                    let error = Error::from(Cause::TreeTooLarge(self.shared.root.clone()));
-                    self.failed(error.clone());
-                    self.shared.tree.change(Tree::drop_part);
-                    return Err(error);
-                }
-            }
-        }
+    fn parts(told: &mut TreeStatus) -> (&mut Freshness, &mut Option<Error>) {
+        (&mut told.freshness, &mut told.error)
+    }
+
+    fn seen(&self) -> Zxid {
+        let newest = self.shared.tree.look(|tree| tree.newest);
+        newest.max(*self.shared.wanted.borrow())
+    }
+
+    fn begin_anew(&self) {
+        self.shared.tree.change(|tree| tree.newest = Zxid::default());
+        begin_anew(&self.tell, || self.shared.wanted.send_replace(Zxid::default()));
     }
 
     /// Reads the tree, and each node of it again that has changed.
-    async fn keep_current(
-        &self,
-        client: &Client,
-        attempt: Attempt<'_>,
-    ) -> Result<Infallible, Stop> {
+    async fn keep_up(&self, client: &Client, attempts: &Attempts) -> Result<Infallible, Stop> {
         // Nothing older is read than what the tree has.
         let newest = self.shared.tree.look(|tree| tree.newest);
         client.wait_for_zxid(newest).await?;
         let watch = client.watch(&self.shared.root, WatchMode::PersistentRecursive);
         let (events, since) = watch.with_zxid().await?;
         let mut reader = Reader::new(client, &self.shared, events, since);
-        let mut reached = reader.read_all().await?;
         loop {
-            attempt.has_succeeded();
-            if !reader.has_changes() {
-                // Before that, nodes that have gone may still be counted beside those that have
-                // come.
-                self.check_limits()?;
-            }
+            let reached = reader.read_changed().await?;
+            attempts.have_succeeded();
             self.publish(reached);
-            if !reader.has_changes() {
-                self.wait(client, &mut reader, reached).await?;
-            }
-            reached = reader.read_changed().await?;
+            reader.wait(reached).await?;
         }
     }
+}
 
-    /// Waits until something is to be read.
-    async fn wait(
-        &self,
-        client: &Client,
-        reader: &mut Reader<'_>,
-        reached: Zxid,
-    ) -> Result<(), Stop> {
-        let mut wanted = self.shared.wanted.subscribe();
-        let due = async {
-            let wanted = async {
-                // The sender is kept with the tree.
-                let wanted = wanted.wait_for(|wanted| *wanted > reached).await.map(|zxid| *zxid);
-                wanted.ok()
-            };
-            let quiet = async {
-                pause(client).await;
-                None
-            };
-            let wanted = first_of(wanted, quiet).await;
-            client.wait_for_zxid(wanted.unwrap_or_default()).await?;
-            Ok(false)
-        };
-        let changed = async { reader.wait().await.map(|()| true) };
-        if !first_of(changed, due).await? {
-            // Its reply also shows how far the server is, and that the root may be read.
-            reader.look_again();
-        }
-        Ok(())
-    }
-
-    /// The highest zxid that a session of this keeper has seen, as far as the tree needs it.
-    fn seen(&self) -> Zxid {
-        let newest = self.shared.tree.look(|tree| tree.newest);
-        newest.max(*self.shared.wanted.borrow())
-    }
-
-    fn check_limits(&self) -> Result<(), Stop> {
-        let TreeLimits { max_nodes, max_bytes } = self.shared.limits;
-        let is_above = |tree: &Tree| tree.nodes > max_nodes || tree.bytes > max_bytes;
-        match self.shared.tree.look(is_above) {
-            true => Err(Stop::TooLarge),
-            false => Ok(()),
-        }
-    }
-
+impl Follower {
     /// Tells that the tree is current.
     fn publish(&self, reached: Zxid) {
-        let (epoch, nodes, bytes) = self.shared.tree.change(|tree| {
+        let now = self.shared.tree.change(|tree| {
             tree.is_whole = true;
-            (tree.changes, tree.nodes, tree.bytes)
+            let (epoch, nodes, bytes) = (tree.changes, tree.nodes.len(), tree.bytes);
+            TreeStatus { zxid: reached, epoch, nodes, bytes, ..TreeStatus::default() }
         });
-        let now = TreeStatus { zxid: reached, epoch, nodes, bytes, ..TreeStatus::default() };
         tell_current(&self.tell, now, || *self.shared.wanted.borrow());
-    }
-
-    fn failed(&self, error: Error) {
-        self.tell.send_if_modified(|status| {
-            let is_known = status.error.is_some();
-            status.error = Some(error);
-            !is_known
-        });
     }
 }

@@ -10,12 +10,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use zk_client::{
-    Children, Client, Error as ClientError, ErrorCode, Names, Node, StreamEvent, WatchStream,
-    WithZxid, Zxid,
+    Children, Client, Error as ClientError, ErrorCode, Node, StreamEvent, WatchStream, WithZxid,
+    Zxid,
 };
 
+use crate::coordination::follow::Stop;
 use crate::coordination::tree_cache::shared::Shared;
-use crate::coordination::tree_cache::tree::{Placed, Tree};
+use crate::coordination::tree_cache::tree::child;
+use crate::steady::wakeups::first_of;
+use crate::steady::watch::pause;
 
 /// Requests in flight at once: enough to fill a round trip.
 const AT_ONCE: usize = 128;
@@ -24,21 +27,6 @@ const AT_ONCE: usize = 128;
 /// connection has many of them.
 const REFILL: usize = AT_ONCE / 2;
 
-/// Why the reading of a tree ended.
-pub(super) enum Stop {
-    /// Events were missed, so all must be read again.
-    Missed,
-    Client(ClientError),
-    /// The tree has more nodes or bytes than are allowed.
-    TooLarge,
-}
-
-impl From<ClientError> for Stop {
-    fn from(error: ClientError) -> Self {
-        Self::Client(error)
-    }
-}
-
 /// Keeps a tree as the server has it, over one connection.
 pub(super) struct Reader<'a> {
     client: &'a Client,
@@ -46,35 +34,28 @@ pub(super) struct Reader<'a> {
     events: WatchStream,
     /// The nodes that have changed since they were last requested. A parent is before its children.
     changed: BTreeSet<String>,
-    /// The nodes to request next.
-    due: BTreeSet<String>,
-    /// Children to request after those, of one list after another.
-    listed: Vec<Listed>,
+    /// The nodes to request, the next one last.
+    due: Vec<String>,
     asked: VecDeque<Asked>,
     /// True if anything may have changed without an event.
     reads_all: bool,
-    /// The most that the tree may take meanwhile, in nodes and bytes.
-    ceiling: (usize, usize),
     /// The zxid of the last reply. The events of all earlier changes have come.
     seen: Zxid,
-}
-
-struct Listed {
-    /// The path of the node.
-    parent: String,
-    names: Names,
-    next: usize,
 }
 
 /// A request in flight, with its path.
 struct Asked {
     path: String,
-    reply: Waiting,
+    answer: Pin<Box<dyn Future<Output = Answer> + Send>>,
 }
 
-enum Waiting {
-    Node(WithZxid<Node>),
-    Children(WithZxid<Children>),
+type Answer = Result<(Found, Zxid), ClientError>;
+
+impl Asked {
+    fn new<T: 'static>(path: String, reply: WithZxid<T>, found: fn(T) -> Found) -> Self {
+        let answer = async move { reply.await.map(|(read, zxid)| (found(read), zxid)) };
+        Self { path, answer: Box::pin(answer) }
+    }
 }
 
 enum Found {
@@ -83,21 +64,8 @@ enum Found {
     Children(Children),
 }
 
-impl Asked {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(Found, Zxid), ClientError>> {
-        match &mut self.reply {
-            Waiting::Node(reply) => {
-                Pin::new(reply).poll(cx).map_ok(|(node, zxid)| (Found::Node(node), zxid))
-            }
-            Waiting::Children(reply) => {
-                Pin::new(reply).poll(cx).map_ok(|(list, zxid)| (Found::Children(list), zxid))
-            }
-        }
-    }
-}
-
 impl<'a> Reader<'a> {
-    /// A reader behind a watch that was set at `seen`.
+    /// A reader behind a watch that was set at `seen`. All nodes are to be read.
     pub(super) fn new(
         client: &'a Client,
         shared: &'a Shared,
@@ -108,57 +76,61 @@ impl<'a> Reader<'a> {
             client,
             shared,
             events,
-            changed: BTreeSet::new(),
-            due: BTreeSet::new(),
-            listed: Vec::new(),
+            changed: BTreeSet::from([shared.root.clone()]),
+            due: Vec::new(),
             asked: VecDeque::new(),
-            reads_all: false,
-            ceiling: (0, 0),
+            reads_all: true,
             seen,
         }
-    }
-
-    /// Reads the whole tree.
-    pub(super) async fn read_all(&mut self) -> Result<Zxid, Stop> {
-        self.reads_all = true;
-        self.changed.clear();
-        self.changed.insert(String::new());
-        let reached = self.read_changed().await;
-        self.reads_all = false;
-        reached
     }
 
     /// Reads what has changed. Returns the zxid up to which all changes are in the tree then.
     pub(super) async fn read_changed(&mut self) -> Result<Zxid, Stop> {
         let since = self.seen;
-        self.due = std::mem::take(&mut self.changed);
-        self.ceiling = self.shared.ceiling();
-        poll_fn(|cx| self.poll_read(cx)).await?;
-        self.take_events().await?;
-        // Further changes have come. So a node may be newer than others that changed with it.
-        Ok(if self.changed.is_empty() { self.seen } else { since })
+        self.due = std::mem::take(&mut self.changed).into_iter().rev().collect();
+        while let Some(mut asked) = self.next_asked() {
+            let answer = poll_fn(|cx| {
+                let answer = asked.answer.as_mut().poll(cx);
+                if answer.is_pending() {
+                    // A queue of events that nobody takes runs over.
+                    self.poll_events(cx)?;
+                }
+                answer.map(Ok::<_, Stop>)
+            });
+            let answer = answer.await?;
+            self.put(asked.path, answer)?;
+        }
+        self.reads_all = false;
+        poll_fn(|cx| Poll::Ready(self.poll_events(cx))).await?;
+        if !self.changed.is_empty() {
+            // Further changes have come. So a node may be newer than others that changed with it,
+            // and nodes that have gone may still be counted beside those that have come.
+            return Ok(since);
+        }
+        self.shared.tree.change(|tree| self.shared.check(tree, 1))?;
+        Ok(self.seen)
     }
 
-    /// Waits until a node has changed.
-    pub(super) async fn wait(&mut self) -> Result<(), Stop> {
-        poll_fn(|cx| {
+    /// Waits until something is to be read, with all changes up to `reached` in the tree.
+    pub(super) async fn wait(&mut self, reached: Zxid) -> Result<(), Stop> {
+        let (client, shared) = (self.client, self.shared);
+        let mut wanted = shared.wanted.subscribe();
+        let due = async {
+            // The sender is kept with the tree.
+            let wanted = async { drop(wanted.wait_for(|wanted| *wanted > reached).await) };
+            first_of(wanted, pause(client)).await;
+            let wanted = *shared.wanted.borrow();
+            client.wait_for_zxid(wanted).await?;
+            // The reply also shows how far the server is, and that the root may be read.
+            Ok::<_, Stop>(Some(shared.root.clone()))
+        };
+        let changed = poll_fn(|cx| {
             self.poll_events(cx)?;
-            if self.changed.is_empty() { Poll::Pending } else { Poll::Ready(Ok(())) }
-        })
-        .await
-    }
-
-    pub(super) fn has_changes(&self) -> bool {
-        !self.changed.is_empty()
-    }
-
-    /// Lets the root be read, as if it had changed.
-    pub(super) fn look_again(&mut self) {
-        self.changed.insert(String::new());
-    }
-
-    async fn take_events(&mut self) -> Result<(), Stop> {
-        poll_fn(|cx| Poll::Ready(self.poll_events(cx))).await
+            if self.changed.is_empty() { Poll::Pending } else { Poll::Ready(Ok(None)) }
+        });
+        let due = first_of(changed, due).await?;
+        self.changed.extend(due);
+        Ok(())
     }
 
     /// Takes the events that have come. The last task that called this is woken by the next one.
@@ -167,10 +139,7 @@ impl<'a> Reader<'a> {
             let StreamEvent::Changed(event) = event? else {
                 return Err(Stop::Missed);
             };
-            let Some(path) = self.shared.relative(&event.path) else {
-                continue;
-            };
-            self.changed.insert(path.to_owned());
+            self.changed.insert(event.path);
             if self.changed.len() > self.shared.limits.max_nodes {
                 // Rather read all again than remember all that changes meanwhile.
                 return Err(Stop::Missed);
@@ -179,122 +148,65 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads what is due, and what is found below.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stop>> {
-        loop {
-            self.ask();
-            let Some(asked) = self.asked.front_mut() else {
-                return Poll::Ready(Ok(()));
-            };
-            let Poll::Ready(answer) = asked.poll(cx) else {
-                // A queue of events that nobody takes runs over.
-                self.poll_events(cx)?;
-                return Poll::Pending;
-            };
-            if let Some(Asked { path, .. }) = self.asked.pop_front() {
-                self.take(path, answer)?;
-            }
-        }
-    }
-
     /// Puts an answer into the tree.
-    fn take(
-        &mut self,
-        path: String,
-        answer: Result<(Found, Zxid), ClientError>,
-    ) -> Result<(), Stop> {
-        let relative = self.shared.relative(&path).unwrap_or_default();
+    fn put(&mut self, path: String, answer: Answer) -> Result<(), Stop> {
+        let is_root = path == self.shared.root;
         let (found, zxid) = match answer {
-            Ok((found, zxid)) => (found, zxid),
-            Err(error) if error.is_no_node() || is_hidden(&error, relative) => {
+            Ok(found) => found,
+            Err(error) => {
+                // What the session may not read is as if it were not there, except the root.
+                let is_hidden = !is_root && error.code() == Some(ErrorCode::NO_AUTH);
+                if !error.is_no_node() && !is_hidden {
+                    return Err(error.into());
+                }
                 (Found::Nothing, error.zxid().unwrap_or_default())
             }
-            Err(error) => return Err(error.into()),
         };
         self.seen = self.seen.max(zxid);
-        let shared = self.shared;
-        shared.tree.change(|tree| self.put(tree, path, found))
-    }
-
-    fn put(&mut self, tree: &mut Tree, path: String, found: Found) -> Result<(), Stop> {
-        let relative = self.shared.relative(&path).unwrap_or_default();
-        tree.newest = self.seen;
-        match found {
-            Found::Nothing => tree.remove(relative),
-            Found::Node(node) => {
-                let placed = tree.put(relative, &node);
-                let may_differ = self.reads_all || placed == Placed::New;
-                if node.stat.num_children == 0 {
-                    if placed == Placed::Known {
-                        tree.keep_children(relative, [].into_iter());
+        self.shared.tree.change(|tree| {
+            tree.newest = self.seen;
+            match found {
+                Found::Nothing => tree.remove(&path),
+                // The parent was deleted meanwhile, or may not be read.
+                Found::Node(_) if !is_root && !tree.has_parent_of(&path) => {}
+                Found::Node(node) => {
+                    let is_new = tree.put(&path, &node);
+                    if node.stat.num_children == 0 {
+                        tree.keep_children(&path, [].into_iter());
+                    } else if self.reads_all || is_new {
+                        let reply = self.client.get_children(&path).with_zxid();
+                        self.asked.push_back(Asked::new(path, reply, Found::Children));
                     }
-                } else if may_differ && placed != Placed::Nowhere {
-                    let reply = Waiting::Children(self.client.get_children(&path).with_zxid());
-                    self.asked.push_back(Asked { path, reply });
+                    // A node that moves meanwhile is counted at both places, until the read of what
+                    // has changed removes the old one. The limits themselves are for a tree without
+                    // changes to be read.
+                    self.shared.check(tree, 2)?;
                 }
-                let (nodes, bytes) = self.ceiling;
-                if tree.nodes > nodes || tree.bytes > bytes {
-                    return Err(Stop::TooLarge);
+                Found::Children(Children { names, .. }) => {
+                    tree.keep_children(&path, names.iter());
+                    let paths = names.iter().map(|name| child(&path, name));
+                    // What is known already is kept by events.
+                    let is_due = |path: &String| self.reads_all || tree.node(path).is_none();
+                    self.due.extend(paths.filter(is_due));
                 }
             }
-            Found::Children(Children { names, .. }) => {
-                tree.keep_children(relative, names.iter());
-                self.listed.push(Listed { parent: path, names, next: 0 });
-            }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
-    /// Sends the next requests, if few are in flight.
-    fn ask(&mut self) {
-        if self.asked.len() > REFILL {
-            return;
+    /// The request that was sent first, behind the next ones if few are in flight.
+    fn next_asked(&mut self) -> Option<Asked> {
+        if self.asked.len() <= REFILL {
+            let client = self.client;
+            client.batch(|| {
+                while self.asked.len() < AT_ONCE
+                    && let Some(path) = self.due.pop()
+                {
+                    let reply = client.get_data(&path).with_zxid();
+                    self.asked.push_back(Asked::new(path, reply, Found::Node));
+                }
+            });
         }
-        let client = self.client;
-        client.batch(|| {
-            while self.asked.len() < AT_ONCE
-                && let Some(path) = self.next_due()
-            {
-                let reply = client.get_data(&path).with_zxid();
-                self.asked.push_back(Asked { path, reply: Waiting::Node(reply) });
-            }
-        });
+        self.asked.pop_front()
     }
-
-    /// The path of the next node to request.
-    fn next_due(&mut self) -> Option<String> {
-        if let Some(path) = self.due.pop_first() {
-            return Some(self.shared.absolute(&path));
-        }
-        loop {
-            let Listed { parent, names, next } = self.listed.last_mut()?;
-            let Some(name) = names.get(*next) else {
-                self.listed.pop();
-                continue;
-            };
-            *next += 1;
-            let path = child(parent, name);
-            // What is known already is kept by events.
-            let is_known = || {
-                let relative = self.shared.relative(&path)?;
-                self.shared.tree.look(|tree| tree.node(relative).map(drop))
-            };
-            if self.reads_all || is_known().is_none() {
-                return Some(path);
-            }
-        }
-    }
-}
-
-/// The path of a node's child.
-fn child(parent: &str, name: &str) -> String {
-    let parent = if parent == "/" { "" } else { parent };
-    let mut path = String::with_capacity(parent.len() + 1 + name.len());
-    path.extend([parent, "/", name]);
-    path
-}
-
-/// True if the session may not read a node below the root. That is as if it were not there.
-fn is_hidden(error: &ClientError, path: &str) -> bool {
-    !path.is_empty() && error.code() == Some(ErrorCode::NO_AUTH)
 }

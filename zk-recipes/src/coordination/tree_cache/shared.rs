@@ -9,7 +9,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use zk_client::Zxid;
 
-use crate::coordination::tree_cache::tree::Tree;
+use crate::coordination::follow::Stop;
+use crate::coordination::tree_cache::tree::TreeView;
+use crate::error::Cause;
 
 /// The most that a tree in memory may take: see [`TreeCache::follow`](crate::TreeCache::follow).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +19,7 @@ use crate::coordination::tree_cache::tree::Tree;
 pub struct TreeLimits {
     /// The number of nodes. By default a million.
     pub max_nodes: usize,
-    /// The bytes of all names and data, with 144 more for each node. By default 256 MiB.
+    /// The bytes of all paths and data, with 144 more for each node. By default 256 MiB.
     pub max_bytes: usize,
 }
 
@@ -28,6 +30,7 @@ impl Default for TreeLimits {
 }
 
 /// What the future and the readers of its tree share.
+#[derive(Debug)]
 pub(super) struct Shared {
     pub(super) root: String,
     pub(super) limits: TreeLimits,
@@ -37,31 +40,19 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The path from the root of the tree on, or `None` if it is not in the tree.
-    pub(super) fn relative<'p>(&self, path: &'p str) -> Option<&'p str> {
-        let below = path.strip_prefix(self.root.trim_end_matches('/'))?;
-        match below.strip_prefix('/') {
-            None if below.is_empty() => Some(""),
-            // The root of the servers has a slash of its own.
-            Some("") if self.root != "/" => None,
-            inside => inside,
-        }
-    }
-
-    pub(super) fn absolute(&self, relative: &str) -> String {
-        match relative {
-            "" => self.root.clone(),
-            relative => format!("{}/{relative}", self.root.trim_end_matches('/')),
-        }
-    }
-
-    /// The most nodes and bytes that the tree may have while it is read.
-    ///
-    /// A node that moves meanwhile is counted at both places, until the read of what has changed
-    /// removes the old one. The limits themselves are for a tree without changes to be read.
-    pub(super) fn ceiling(&self) -> (usize, usize) {
+    /// Fails if the tree is more than so many times as large as it may be. Of a tree that was never
+    /// whole nothing is kept then.
+    pub(super) fn check(&self, tree: &mut TreeView, times: usize) -> Result<(), Stop> {
         let TreeLimits { max_nodes, max_bytes } = self.limits;
-        (max_nodes.saturating_mul(2), max_bytes.saturating_mul(2))
+        let is_within = tree.nodes.len() <= max_nodes.saturating_mul(times)
+            && tree.bytes <= max_bytes.saturating_mul(times);
+        if is_within {
+            return Ok(());
+        }
+        if !tree.is_whole {
+            *tree = TreeView::default();
+        }
+        Err(Stop::Ended(Cause::TreeTooLarge(self.root.clone()).into()))
     }
 }
 
@@ -83,20 +74,24 @@ pub(super) struct Held {
 #[derive(Debug, Default)]
 struct State {
     /// Each look has a clone.
-    tree: Arc<Tree>,
+    tree: Arc<TreeView>,
     /// True while a change waits for the looks.
     is_due: bool,
 }
 
 impl Held {
-    pub(super) fn look<R>(&self, look: impl FnOnce(&Tree) -> R) -> R {
+    pub(super) fn look<R>(&self, look: impl FnOnce(&TreeView) -> R) -> R {
         // Dropped behind the tree.
-        let leaving = Leaving(self);
-        let tree = leaving.enter();
+        let _leaving = Leaving(self);
+        let is_inside = LOOKS.replace(LOOKS.get() + 1) > 0;
+        let tree = {
+            let state = self.turn.wait_while(self.state(), |state| state.is_due && !is_inside);
+            Arc::clone(&state.unwrap_or_else(PoisonError::into_inner).tree)
+        };
         look(&tree)
     }
 
-    pub(super) fn change<R>(&self, change: impl FnOnce(&mut Tree) -> R) -> R {
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut TreeView) -> R) -> R {
         let mut state = self.state();
         loop {
             let State { tree, is_due } = &mut *state;
@@ -120,14 +115,6 @@ impl Held {
 /// Ends a look, also one that panics.
 struct Leaving<'a>(&'a Held);
 
-impl Leaving<'_> {
-    fn enter(&self) -> Arc<Tree> {
-        let is_inside = LOOKS.replace(LOOKS.get() + 1) > 0;
-        let state = self.0.turn.wait_while(self.0.state(), |state| state.is_due && !is_inside);
-        Arc::clone(&state.unwrap_or_else(PoisonError::into_inner).tree)
-    }
-}
-
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         LOOKS.set(LOOKS.get() - 1);
@@ -148,13 +135,13 @@ mod tests {
         let held = Held::default();
         thread::scope(|threads| {
             let late = held.look(|_| {
-                let change = threads.spawn(|| held.change(|tree| tree.nodes = 1));
+                let change = threads.spawn(|| held.change(|tree| tree.changes = 1));
                 while !held.state().is_due {
                     thread::yield_now();
                 }
-                let late = threads.spawn(|| held.look(|tree| tree.nodes));
+                let late = threads.spawn(|| held.look(|tree| tree.changes));
                 for _ in 0..3 {
-                    assert_eq!(held.look(|_| held.look(|tree| tree.nodes)), 0);
+                    assert_eq!(held.look(|_| held.look(|tree| tree.changes)), 0);
                 }
                 assert!(!change.is_finished());
                 late

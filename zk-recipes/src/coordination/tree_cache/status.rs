@@ -6,7 +6,7 @@
 use tokio::sync::watch;
 use zk_client::Zxid;
 
-use crate::coordination::cached::Freshness;
+use crate::coordination::follow::Freshness;
 use crate::error::Error;
 
 /// How far a [`TreeCache`](crate::TreeCache) has come: see
@@ -32,8 +32,6 @@ pub struct TreeStatus {
     /// Why the tree could not be read, if the last attempt failed for another reason than a lost
     /// connection.
     pub error: Option<Error>,
-    /// How often the tree has begun anew.
-    pub(super) beginning: u64,
 }
 
 /// Tells that the tree is current, at a status whose zxid it has reached.
@@ -50,36 +48,21 @@ pub(super) fn tell_current(
         // either this sees what is wanted, or the caller sees this status.
         let is_awaited = status.zxid < wanted();
         let zxid = status.zxid.max(now.zxid);
-        let beginning = status.beginning;
-        *status = TreeStatus { freshness: Freshness::Current, zxid, beginning, ..now };
+        *status = TreeStatus { freshness: Freshness::Current, zxid, ..now };
         !is_known || is_awaited
     });
 }
 
 /// Tells that the zxid begins anew, and with it what is wanted, which `reset` lets go.
 ///
-/// A caller says what it wants, and then looks at the status. So either `reset` lets that go, or it
-/// is of the time before this status: in any case the caller sees this, and says it again.
+/// A caller that waits looks at both under the lock of the status. It sees that what it wants was
+/// let go, and says it again. Or it says so after this: then the zxid is of the new data, or no
+/// server comes so far.
 pub(super) fn begin_anew(tell: &watch::Sender<TreeStatus>, reset: impl FnOnce() -> Zxid) {
     tell.send_modify(|status| {
         reset();
         (status.zxid, status.error) = (Zxid::default(), None);
-        status.beginning += 1;
     });
-}
-
-/// Marks a tree as stale. Returns whether it was current.
-pub(super) fn outdate(status: &mut TreeStatus) -> bool {
-    status.freshness.outdate()
-}
-
-/// Marks the tree as stale when a connection ends, or the future is dropped.
-pub(super) struct Outdated<'a>(pub(super) &'a watch::Sender<TreeStatus>);
-
-impl Drop for Outdated<'_> {
-    fn drop(&mut self) {
-        self.0.send_if_modified(outdate);
-    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! The nodes of a cached tree, in little memory.
+//! The nodes of a cached tree, in one map, in which the children of each node are side by side.
 //!
-//! A node keeps its own name and not its path. Its children are in a map of their own, which a node
-//! without children does not have. Knows no client: it is told what was read.
+//! Knows no client: it is told what was read.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
 use zk_client::{Node, SessionId, Zxid};
 
-/// What a node takes beside its name and data, measured with 100,000 children of one node.
+/// What a node takes beside its path and data, measured with 100,000 nodes.
 pub(super) const NODE_BYTES: usize = 144;
 
 /// A node of a [`TreeCache`](crate::TreeCache).
@@ -41,33 +41,14 @@ impl TreeNode {
             ephemeral_owner: stat.ephemeral_owner,
         }
     }
-
-    fn is(&self, node: &Node) -> bool {
-        let Node { data, stat, .. } = node;
-        let is_same = (self.czxid, self.mzxid) == (stat.czxid, stat.mzxid)
-            && (self.version, self.ephemeral_owner) == (stat.version, stat.ephemeral_owner);
-        // If older data took the place of the ensemble's, a zxid may come twice.
-        is_same && self.data[..] == data[..]
-    }
 }
 
-/// Where a node was put.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Placed {
-    /// It was not there before, so none of its children are known.
-    New,
-    /// It was there before, with its children.
-    Known,
-    /// Its parent is not there: it was deleted, or may not be read.
-    Nowhere,
-}
-
-/// A tree of nodes. Paths are relative to its root, without a slash at either end.
-#[derive(Debug, Default)]
-pub(super) struct Tree {
-    root: Option<Box<Entry>>,
-    pub(super) nodes: usize,
-    /// The bytes that the nodes take, with their names and data.
+/// The tree at one moment: see [`TreeCache::read`](crate::TreeCache::read).
+#[derive(Default)]
+pub struct TreeView {
+    /// By their [keys](key).
+    pub(super) nodes: BTreeMap<Box<str>, TreeNode>,
+    /// The bytes that the nodes take, with their paths and data.
     pub(super) bytes: usize,
     /// Grows with each change of a node.
     pub(super) changes: u64,
@@ -77,174 +58,91 @@ pub(super) struct Tree {
     pub(super) newest: Zxid,
 }
 
-#[derive(Debug)]
-struct Entry {
-    node: TreeNode,
-    /// In a box, because most nodes have none.
-    children: Option<Box<Children>>,
-}
-
-impl Entry {
-    fn new(node: &Node) -> Box<Self> {
-        Box::new(Self { node: TreeNode::new(node), children: None })
+impl TreeView {
+    /// A node of the tree, or `None` if there is none at this path.
+    pub fn get(&self, path: &str) -> Option<&TreeNode> {
+        self.node(path).filter(|_| self.is_whole)
     }
 
-    /// Puts what was read in the place of what was known. Returns the length of the old data if it
-    /// differs. A node that was made anew has new children, and events of the old ones.
-    fn update(&mut self, node: &Node) -> Option<usize> {
-        let differs = !self.node.is(node);
-        differs.then(|| std::mem::replace(&mut self.node, TreeNode::new(node)).data.len())
+    /// The names of a node's children, sorted; `None` if there is no such node.
+    pub fn children(&self, path: &str) -> Option<impl Iterator<Item = &str>> {
+        self.get(path).map(|_| self.names_below(path))
     }
-}
 
-#[derive(Debug, Default)]
-struct Children(BTreeMap<Box<str>, Box<Entry>>);
-
-impl Tree {
+    /// A node, also of a tree that is not whole.
     pub(super) fn node(&self, path: &str) -> Option<&TreeNode> {
-        Some(&self.find(path)?.node)
+        self.nodes.get(&key(path))
     }
 
-    /// The names of the children, sorted.
-    pub(super) fn children(&self, path: &str) -> Option<impl Iterator<Item = &str>> {
-        let children = self.find(path)?.children.iter();
-        Some(children.flat_map(|children| children.0.keys().map(AsRef::as_ref)))
+    /// True if the node above this path is there.
+    pub(super) fn has_parent_of(&self, path: &str) -> bool {
+        let parent = path.rsplit_once('/').map(|(parent, _)| parent);
+        let parent = parent.map(|parent| if parent.is_empty() { "/" } else { parent });
+        parent.is_some_and(|parent| self.node(parent).is_some())
     }
 
-    /// Puts a node that was read in its place.
-    pub(super) fn put(&mut self, path: &str, node: &Node) -> Placed {
-        let (name, known) = match split(path) {
-            None => match &mut self.root {
-                Some(root) => ("", Some(root.update(node))),
-                root => {
-                    *root = Some(Entry::new(node));
-                    ("", None)
-                }
-            },
-            Some((parent, name)) => {
-                let Some(parent) = find_mut(&mut self.root, parent) else {
-                    return Placed::Nowhere;
-                };
-                let children = &mut parent.children.get_or_insert_default().0;
-                let known = children.get_mut(name).map(|known| known.update(node));
-                if known.is_none() {
-                    children.insert(name.into(), Entry::new(node));
-                }
-                (name, known)
-            }
-        };
-        match known {
-            None => {
-                self.nodes += 1;
-                self.bytes += NODE_BYTES + name.len() + node.data.len();
-                self.changes += 1;
-                Placed::New
-            }
-            Some(None) => Placed::Known,
-            Some(Some(bytes)) => {
-                self.bytes = self.bytes - bytes + node.data.len();
-                self.changes += 1;
-                Placed::Known
-            }
-        }
+    /// Puts a node that was read in its place. Returns whether none was there before.
+    pub(super) fn put(&mut self, path: &str, node: &Node) -> bool {
+        let node = TreeNode::new(node);
+        let known = self.nodes.insert(key(path), node.clone());
+        self.bytes += size(path, &node);
+        self.bytes -= known.as_ref().map_or(0, |known| size(path, known));
+        // If older data took the place of the ensemble's, a zxid may come twice, but the data
+        // differs.
+        self.changes += u64::from(known.as_ref() != Some(&node));
+        known.is_none()
     }
 
     /// Removes a node with everything below it, if it is there.
     pub(super) fn remove(&mut self, path: &str) {
-        let (name, removed) = match split(path) {
-            None => ("", self.root.take()),
-            Some((parent, name)) => {
-                let Some(parent) = find_mut(&mut self.root, parent) else {
-                    return;
-                };
-                let Some(children) = &mut parent.children else {
-                    return;
-                };
-                let removed = children.0.remove(name);
-                if children.0.is_empty() {
-                    parent.children = None;
-                }
-                (name, removed)
-            }
-        };
-        let Some(mut removed) = removed else {
-            return;
-        };
-        self.changes += 1;
-        self.forget(name, &removed.node);
-        let mut below = Vec::from_iter(removed.children.take());
-        while let Some(children) = below.pop() {
-            for (name, mut entry) in children.0 {
-                self.forget(&name, &entry.node);
-                below.extend(entry.children.take());
+        let mut gone = vec![path.to_owned()];
+        while let Some(path) = gone.pop() {
+            if let Some(node) = self.nodes.remove(&key(&path)) {
+                self.bytes -= size(&path, &node);
+                self.changes += 1;
+                gone.extend(self.names_below(&path).map(|name| child(&path, name)));
             }
         }
     }
 
     /// Removes the children that are not among these.
     pub(super) fn keep_children<'n>(&mut self, path: &str, names: impl Iterator<Item = &'n str>) {
-        let Some(known) = self.children(path) else {
-            return;
-        };
         let names = names.collect::<HashSet<_>>();
-        let gone = known.filter(|name| !names.contains(name));
-        let gone = gone.map(|name| join(path, name)).collect::<Vec<_>>();
-        for path in gone {
+        let gone = self.names_below(path).filter(|name| !names.contains(name));
+        for path in gone.map(|name| child(path, name)).collect::<Vec<_>>() {
             self.remove(&path);
         }
     }
 
-    /// Drops a tree that is not whole, to free its memory.
-    pub(super) fn drop_part(&mut self) {
-        if !self.is_whole {
-            *self = Self::default();
-        }
-    }
-
-    fn forget(&mut self, name: &str, node: &TreeNode) {
-        self.nodes -= 1;
-        self.bytes -= NODE_BYTES + name.len() + node.data.len();
-    }
-
-    fn find(&self, path: &str) -> Option<&Entry> {
-        let mut entry = self.root.as_deref()?;
-        for name in path.split_terminator('/') {
-            entry = entry.children.as_ref()?.0.get(name)?;
-        }
-        Some(entry)
+    fn names_below(&self, path: &str) -> impl Iterator<Item = &str> {
+        let beginning = [path.trim_end_matches('/'), "\0"].concat().into_boxed_str();
+        let nodes = self.nodes.range(beginning.clone()..);
+        let names = nodes.map_while(move |(key, _)| key.strip_prefix(&*beginning));
+        // The root of the servers has the key of a child of its own.
+        names.filter(|name| !name.is_empty())
     }
 }
 
-fn find_mut<'t>(root: &'t mut Option<Box<Entry>>, path: &str) -> Option<&'t mut Entry> {
-    let mut entry = root.as_deref_mut()?;
-    for name in path.split_terminator('/') {
-        entry = entry.children.as_mut()?.0.get_mut(name)?;
-    }
-    Some(entry)
-}
-
-/// The path of the parent, and the name; `None` for the root.
-fn split(path: &str) -> Option<(&str, &str)> {
-    match path {
-        "" => None,
-        path => Some(path.rsplit_once('/').unwrap_or(("", path))),
+impl fmt::Debug for TreeView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TreeView").field("nodes", &self.nodes.len()).finish_non_exhaustive()
     }
 }
 
-/// The path of a child.
-fn join(parent: &str, name: &str) -> String {
-    match parent {
-        "" => name.to_owned(),
-        parent => format!("{parent}/{name}"),
+/// The path with another character for its last slash, which is in no path and lower than all
+/// others. So the keys of a node's children, and no other ones, begin alike.
+fn key(path: &str) -> Box<str> {
+    match path.rsplit_once('/') {
+        Some((parent, name)) => [parent, "\0", name].concat().into(),
+        None => path.into(),
     }
 }
 
-/// A path may have half a million levels, which is too deep for a recursion.
-impl Drop for Entry {
-    fn drop(&mut self) {
-        let mut below = Vec::from_iter(self.children.take());
-        while let Some(children) = below.pop() {
-            below.extend(children.0.into_values().filter_map(|mut entry| entry.children.take()));
-        }
-    }
+fn size(path: &str, node: &TreeNode) -> usize {
+    NODE_BYTES + path.len() + node.data.len()
+}
+
+/// The path of a node's child.
+pub(super) fn child(parent: &str, name: &str) -> String {
+    [parent.trim_end_matches('/'), "/", name].concat()
 }
