@@ -1,17 +1,14 @@
-//! Counters of locks, for metrics, and the traces of each hold.
+//! Counters of locks, for metrics.
 //!
 //! A [`LockMeter`] outlives the locks that count with it, since a service makes its locks anew in
-//! each session. Without one, and without a subscriber to the traces, nothing is counted
-//! or timed.
+//! each session.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
 
-use tracing::{Level, debug, enabled, info};
-use zk_client::{Clock, Ended, Latencies};
+use zk_client::Latencies;
 
 use crate::error::Loss;
-use crate::trace::LOCK;
+use crate::steady::mutex::lock;
 
 /// Counts what locks do, across all locks and sessions that have it in their options.
 ///
@@ -101,6 +98,17 @@ impl LockStats {
     pub const fn held(&self) -> u64 {
         self.acquired.saturating_sub(self.released + self.lost.total())
     }
+
+    /// The counter of the holds that have ended like this.
+    pub(crate) fn ended_by(&mut self, loss: Option<Loss>) -> &mut u64 {
+        match loss {
+            None | Some(Loss::Released) => &mut self.released,
+            Some(Loss::SessionOver(_)) => &mut self.lost.session_over,
+            Some(Loss::NodeDeleted) => &mut self.lost.node_deleted,
+            Some(Loss::Deadline) => &mut self.lost.deadline,
+            Some(Loss::TermOver) => &mut self.lost.term_over,
+        }
+    }
 }
 
 /// How often locks were lost, by the reason.
@@ -122,82 +130,4 @@ impl LossCounts {
     pub const fn total(&self) -> u64 {
         self.session_over + self.node_deleted + self.deadline + self.term_over
     }
-}
-
-/// One hold of a lock, from when the lock is surely ours until it is not.
-#[derive(Debug)]
-pub(crate) struct HoldMetrics {
-    meter: Option<LockMeter>,
-    clock: Clock,
-    has_waited: bool,
-    requested: Instant,
-    /// When the lock was granted, while it is held and observed.
-    granted: Mutex<Option<Instant>>,
-}
-
-impl HoldMetrics {
-    /// The metrics of a hold that has not begun.
-    pub(crate) fn new(
-        meter: Option<LockMeter>,
-        clock: Clock,
-        has_waited: bool,
-        requested: Instant,
-    ) -> Self {
-        Self { meter, clock, has_waited, requested, granted: Mutex::new(None) }
-    }
-
-    /// Notes that the lock is ours.
-    pub(crate) fn begin(&self, node: &str) {
-        if self.meter.is_none() && !enabled!(target: LOCK, Level::INFO) {
-            return;
-        }
-        let now = self.clock.now();
-        let waited = now.saturating_duration_since(self.requested);
-        debug!(target: LOCK, node, waited_us = micros(waited), "acquired");
-        if let Some(meter) = &self.meter {
-            meter.count(|stats| {
-                stats.acquired += 1;
-                stats.handed_over += u64::from(self.has_waited);
-                stats.waits.record(waited);
-            });
-        }
-        *lock(&self.granted) = Some(now);
-    }
-
-    /// Notes that the lock is not ours any more. Only the first call counts. `loss` is looked for
-    /// only then.
-    pub(crate) fn end(&self, node: &str, loss: impl FnOnce() -> Option<Loss>) {
-        let Some(granted) = lock(&self.granted).take() else {
-            return;
-        };
-        let held = self.clock.now().saturating_duration_since(granted);
-        let held_us = micros(held);
-        let loss = loss().filter(|loss| *loss != Loss::SessionOver(Ended::Closed));
-        match loss {
-            Some(loss) => info!(target: LOCK, node, %loss, held_us, "lost"),
-            None => debug!(target: LOCK, node, held_us, "released"),
-        }
-        let Some(meter) = &self.meter else {
-            return;
-        };
-        meter.count(|stats| {
-            let counter = match loss {
-                None | Some(Loss::Released) => &mut stats.released,
-                Some(Loss::SessionOver(_)) => &mut stats.lost.session_over,
-                Some(Loss::NodeDeleted) => &mut stats.lost.node_deleted,
-                Some(Loss::Deadline) => &mut stats.lost.deadline,
-                Some(Loss::TermOver) => &mut stats.lost.term_over,
-            };
-            *counter += 1;
-            stats.holds.record(held);
-        });
-    }
-}
-
-fn micros(time: Duration) -> u64 {
-    time.as_micros() as u64
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

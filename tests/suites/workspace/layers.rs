@@ -199,6 +199,7 @@ const CRATES: &[Layers] = &[
         modules: &[
             "error",
             "trace",
+            "steady/mutex",
             "stats",
             "steady/retries",
             "steady/quorum",
@@ -219,6 +220,7 @@ const CRATES: &[Layers] = &[
             "queue/sight",
             "queue/wait",
             "queue",
+            "hold/metrics",
             "hold/status",
             "hold/token",
             "hold",

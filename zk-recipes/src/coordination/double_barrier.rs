@@ -134,7 +134,7 @@ impl DoubleBarrier {
         loop {
             let (mut place, listed) = self.arrive().await?;
             if let Some(opened) = self.opened(&mut place, listed).await? {
-                let hold = Hold::new(place).await.map_err(Error::while_waiting)?;
+                let hold = Hold::new(place).await?;
                 let Opened { members, number } = opened;
                 return Ok(Round { hold, members, number, has_left: false });
             }

@@ -4,25 +4,26 @@
 //! what a guard consists of. Whether the lock is still ours is found out by [`status`].
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use zk_client::{Deletion, Error as ClientError, Lapse, LeaseState, OwnedNode, Reply};
+use zk_client::{Deletion, Error as ClientError, LeaseState, OwnedNode};
 
 use crate::error::{Cause, Error, Loss};
 use crate::node::{Contender, Role};
 use crate::queue::{Join, Patience, Place, Queue};
-use crate::stats::HoldMetrics;
+use crate::steady::mutex::lock;
 use crate::steady::work::while_held;
 
+mod metrics;
 pub(crate) mod status;
 mod token;
 pub(crate) mod transactions;
 
-use status::{HoldStatus, loss_of};
+use status::HoldStatus;
 pub use token::{FencingToken, InvalidToken};
 
 /// The state of a lock, as its holder knows it.
@@ -102,7 +103,7 @@ impl Hold {
     pub(crate) async fn when_first(join: Join) -> Result<Self, Error> {
         let (mut place, standing) = join.finish().await?;
         place.wait(standing).await?;
-        Self::new(place).await.map_err(Error::while_waiting)
+        Self::new(place).await
     }
 
     /// Takes the lock if it is free at once. Returns `None` if it is not.
@@ -114,7 +115,7 @@ impl Hold {
     pub(crate) async fn if_first(join: Join) -> Result<Option<Self>, Error> {
         let (place, standing) = join.finish().await?;
         match place.is_first(standing.as_ref()).await? {
-            true => Self::new(place).await.map(Some).map_err(Error::while_waiting),
+            true => Self::new(place).await.map(Some),
             false => Ok(None),
         }
     }
@@ -122,25 +123,16 @@ impl Hold {
     /// Turns a place that nobody is ahead of into a hold, once that is [confirmed](Self::confirm).
     pub(crate) async fn new(place: Place) -> Result<Self, Error> {
         let hold = Self::unconfirmed(place);
-        hold.confirm().await?;
+        // A lock that was never handed out is not lost: its node has vanished.
+        hold.confirm().await.map_err(Error::while_waiting)?;
         Ok(hold)
     }
 
     /// A hold that is yet to be confirmed. Its [`Lease`](zk_client::Lease) tells from now on
     /// until when the ensemble surely keeps our node, and so the lock.
     pub(crate) fn unconfirmed(place: Place) -> Self {
-        let Place { queue, node, own, own_watch, has_waited, others } = place;
-        let mut term = queue.options().max_hold;
-        if has_waited {
-            // The term must count from now, but a lease counts from the create: add what has
-            // passed.
-            let age = queue.client().clock().now().saturating_duration_since(node.requested_at());
-            term = term.map(|term| term.saturating_add(age));
-        }
-        let (lease, token) = (node.lease(term), FencingToken::new(node.czxid().0, 0));
-        let (meter, clock) = (queue.options().meter.clone(), queue.client().clock());
-        let metrics = HoldMetrics::new(meter, clock.clone(), has_waited, node.requested_at());
-        let status = HoldStatus::new(queue, own, &node, lease, metrics, own_watch, others);
+        let (status, node) = HoldStatus::new(place);
+        let token = FencingToken::new(status.czxid.0, 0);
         let status = Arc::new(status);
         let node = HeldNode { status: Arc::clone(&status), node: Mutex::new(Some(node)) };
         Self { status, node: Arc::new(node), token, is_released: Mutex::new(false) }
@@ -155,28 +147,20 @@ impl Hold {
     pub(crate) async fn confirm(&self) -> Result<(), Error> {
         let status = &self.status;
         let mut state = status.lease.state();
-        loop {
-            match state {
-                LeaseState::Valid { .. } => break,
-                LeaseState::Lapsed(Lapse::Ended(ended)) => {
-                    return Err(ClientError::from(ended).into());
-                }
-                LeaseState::Lapsed(lapse) => return Err(status.lost_error(loss_of(lapse))),
-                _ => {
-                    // The read goes together with the write whose reply is waited for.
-                    if !status.is_watched() {
-                        status.check_node(true);
-                    }
-                    status.lease.changed(state).await;
-                    if !status.is_watched() {
-                        status.node_is_read().await;
-                    }
-                    state = status.lease.state();
-                }
+        while !matches!(state, LeaseState::Valid { .. } | LeaseState::Lapsed(_)) {
+            // The read goes together with the write whose reply is waited for.
+            status.ensure_watched();
+            status.lease.changed(state).await;
+            if !status.is_watched() {
+                status.node_is_read().await;
             }
+            state = status.lease.state();
         }
-        status.known_loss().map_or(Ok(()), |loss| Err(status.lost_error(loss)))?;
-        status.metrics.begin(&status.path);
+        match status.known_loss() {
+            None => status.note_begin(),
+            Some(Loss::SessionOver(ended)) => return Err(ClientError::from(ended).into()),
+            Some(loss) => return Err(status.lost_error(loss)),
+        }
         Ok(())
     }
 
@@ -214,26 +198,36 @@ impl Hold {
 
     /// How the lock was lost, as far as is known. Waits for nothing, and asks for nothing.
     pub(crate) fn known_loss(&self) -> Option<Loss> {
-        let is_released = *self.is_released();
-        if is_released { Some(Loss::Released) } else { self.status.known_loss() }
+        match self.is_released() {
+            true => Some(Loss::Released),
+            false => self.status.known_loss(),
+        }
+    }
+
+    /// Fails if the lock is known to be lost.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.known_loss().map_or(Ok(()), |loss| Err(self.status.lost_error(loss)))
     }
 
     /// Sends a request unless the lock is known to be lost. If another task releases the lock at
     /// the same time, the request goes out before that, or not at all.
-    pub(crate) fn send_if_held<R>(&self, send: impl FnOnce() -> R) -> Result<R, Loss> {
-        self.known_loss().map_or(Ok(()), Err)?;
-        let is_released = self.is_released();
-        if *is_released { Err(Loss::Released) } else { Ok(send()) }
+    pub(crate) fn send_if_held<R>(&self, send: impl FnOnce() -> R) -> Result<R, Error> {
+        self.check()?;
+        let is_released = lock(&self.is_released);
+        match *is_released {
+            true => Err(self.status.lost_error(Loss::Released)),
+            false => Ok(send()),
+        }
     }
 
-    fn is_released(&self) -> MutexGuard<'_, bool> {
-        self.is_released.lock().unwrap_or_else(PoisonError::into_inner)
+    fn is_released(&self) -> bool {
+        *lock(&self.is_released)
     }
 
     /// Notes that this holder releases the lock, which all who share the guard see from now on.
     /// False if that was noted before.
     pub(crate) fn mark_released(&self) -> bool {
-        let is_first = !std::mem::replace(&mut *self.is_released(), true);
+        let is_first = !std::mem::replace(&mut *lock(&self.is_released), true);
         if is_first {
             self.status.changes.notify();
         }
@@ -243,12 +237,12 @@ impl Hold {
     /// Takes the node out, to release it in another way. `None` if that was done before.
     pub(crate) fn take_node(&self) -> Option<OwnedNode> {
         self.status.note_let_go();
-        self.node.lock().take()
+        lock(&self.node.node).take()
     }
 
     /// True if the node is still here to be released, and not known to be lost.
     pub(crate) fn has_node(&self) -> bool {
-        self.node.lock().is_some() && self.known_loss().is_none()
+        lock(&self.node.node).is_some() && self.known_loss().is_none()
     }
 
     /// The fencing token, which orders this holder after all earlier ones.
@@ -279,20 +273,15 @@ impl Hold {
     /// One read, by the first call of this method, [`lost`](Self::lost) or [`run`](Self::run) on a
     /// lock that has no watch. It is sent in the background. Later calls cost nothing.
     pub fn state(&self) -> LockState {
-        if *self.is_released() {
-            return LockState::Lost(Loss::Released);
-        }
-        let status = &self.status;
-        let lease = status.lease.state();
-        if let LeaseState::Lapsed(lapse) = lease {
-            return LockState::Lost(status.mark_lost(loss_of(lapse)));
-        }
-        match status.check_node(true) {
-            Some(loss) => LockState::Lost(loss),
-            None => match lease {
-                LeaseState::Suspended { until } => LockState::Suspended { until },
-                _ => LockState::Held,
-            },
+        let lease = self.status.lease.state();
+        let loss = match self.is_released() {
+            true => Some(Loss::Released),
+            false => self.status.loss(lease, true),
+        };
+        match (loss, lease) {
+            (Some(loss), _) => LockState::Lost(loss),
+            (None, LeaseState::Suspended { until }) => LockState::Suspended { until },
+            (None, _) => LockState::Held,
         }
     }
 
@@ -371,40 +360,38 @@ impl Hold {
 
     /// Releases the node. Its delete is on its way when this returns.
     pub(crate) fn let_go(&self) -> Releasing {
-        let lost = self.known_loss().is_some();
+        let was_lost = self.known_loss().is_some();
         self.mark_released();
-        match self.take_node().map(OwnedNode::delete) {
-            Some(deletion) => Releasing(Progress::Deleting { deletion, was_lost: lost }),
-            None => Releasing::known(Release::AlreadyLost),
-        }
+        let deletion = self.take_node().map(OwnedNode::delete);
+        Releasing::new(async move {
+            let Some(deletion) = deletion else { return Ok(Release::AlreadyLost) };
+            match deletion.await {
+                Ok(Deletion::Deleted) if !was_lost => Ok(Release::Released),
+                Ok(_) => Ok(Release::AlreadyLost),
+                Err(error) if error.is_session_over() => Ok(Release::AlreadyLost),
+                Err(error) if error.is_connection_loss() && was_lost => Ok(Release::AlreadyLost),
+                Err(error) if error.is_connection_loss() => Err(Cause::Unconfirmed(error).into()),
+                Err(error) => Err(error.into()),
+            }
+        })
     }
 }
 
 /// A release that is on its way, as a future: see [`Guard::release`](crate::Guard::release).
 #[must_use = "the release happens in any case, but only awaiting it tells how it went"]
-pub struct Releasing(Progress);
-
-enum Progress {
-    Known(Release),
-    Deleting {
-        deletion: Reply<Deletion>,
-        was_lost: bool,
-    },
-    /// Of several nodes.
-    Several(Pin<Box<dyn Future<Output = Result<Release, Error>> + Send>>),
-}
+pub struct Releasing(Pin<Box<dyn Future<Output = Result<Release, Error>> + Send>>);
 
 impl Releasing {
-    /// The release of several nodes.
-    pub(crate) fn several(
-        rest: impl Future<Output = Result<Release, Error>> + Send + 'static,
+    /// A release whose requests were sent. `replies` waits for the replies.
+    pub(crate) fn new(
+        replies: impl Future<Output = Result<Release, Error>> + Send + 'static,
     ) -> Self {
-        Self(Progress::Several(Box::pin(rest)))
+        Self(Box::pin(replies))
     }
 
     /// A release that asks no server.
     pub(crate) fn known(release: Release) -> Self {
-        Self(Progress::Known(release))
+        Self::new(ready(Ok(release)))
     }
 }
 
@@ -412,26 +399,7 @@ impl Future for Releasing {
     type Output = Result<Release, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
-            Progress::Known(release) => Poll::Ready(Ok(*release)),
-            Progress::Deleting { deletion, was_lost } => {
-                let was_lost = *was_lost;
-                Pin::new(deletion).poll(cx).map(|deleted| released(deleted, was_lost))
-            }
-            Progress::Several(rest) => rest.as_mut().poll(cx),
-        }
-    }
-}
-
-/// What the reply to the delete of a node says about the release of its lock.
-fn released(deleted: Result<Deletion, ClientError>, was_lost: bool) -> Result<Release, Error> {
-    match deleted {
-        Ok(Deletion::Deleted) if !was_lost => Ok(Release::Released),
-        Ok(_) => Ok(Release::AlreadyLost),
-        Err(error) if error.is_session_over() => Ok(Release::AlreadyLost),
-        Err(error) if error.is_connection_loss() && was_lost => Ok(Release::AlreadyLost),
-        Err(error) if error.is_connection_loss() => Err(Cause::Unconfirmed(error).into()),
-        Err(error) => Err(error.into()),
+        self.0.as_mut().poll(cx)
     }
 }
 
@@ -447,12 +415,6 @@ struct HeldNode {
     status: Arc<HoldStatus>,
     /// `None` once it was released.
     node: Mutex<Option<OwnedNode>>,
-}
-
-impl HeldNode {
-    fn lock(&self) -> MutexGuard<'_, Option<OwnedNode>> {
-        self.node.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for HeldNode {

@@ -8,8 +8,9 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use tokio::task::consume_budget;
 use tracing::debug;
@@ -19,9 +20,10 @@ use zk_client::{
 };
 
 use crate::error::{Cause, Error, Loss};
+use crate::hold::metrics::HoldMetrics;
 use crate::node::Contender;
-use crate::queue::Queue;
-use crate::stats::HoldMetrics;
+use crate::queue::{Place, Queue};
+use crate::steady::mutex::lock;
 use crate::steady::retries::Retries;
 use crate::steady::wakeups::{Notifier, first_of};
 use crate::steady::watch::{QuietWatch, RecheckTimer};
@@ -39,84 +41,82 @@ pub(crate) struct HoldStatus {
     pub(crate) czxid: Zxid,
     pub(crate) own: Contender,
     pub(crate) lease: Lease,
-    pub(crate) metrics: HoldMetrics,
+    metrics: HoldMetrics,
     known: Mutex<Known>,
     pub(crate) changes: Arc<Notifier>,
 }
 
 /// What is known about the node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Known {
     lost: Option<Loss>,
     revoked: bool,
-    /// True if something has happened to the node since it was last read.
-    is_unclear: bool,
-    /// True if the client has refused to read the node because it was at a limit, or if the read
-    /// has failed too often. Nothing tells when it would succeed.
-    is_refused: bool,
+    data: Data,
+    /// Reports the end of the node, or a write to it. The wait in the queue leaves a watch, and
+    /// each read sets a new one.
+    watch: QuietWatch,
+    /// The read that is under way. Until its reply, the earlier watch reports.
+    reading: Option<Reply<(Node, Watcher)>>,
     /// The reads that failed in a row.
     retries: Retries,
-    watch: NodeWatch,
     /// Fires when somebody joins or leaves the queue. Not set if others may be there already.
     others: QuietWatch,
 }
 
-/// Which watch reports the end of the node, or a write to it.
-#[derive(Debug)]
-enum NodeWatch {
-    /// The data of the node is not known. The watch may be set: the wait in the queue leaves one.
-    WatchOnly(QuietWatch),
-    /// The node is being read, with a new watch. Until the reply, the earlier watch reports.
-    Reading(Reply<(Node, Watcher)>, QuietWatch),
-    /// The data of the node is known, and this watch was set when it was read.
-    Known(QuietWatch),
-    /// The node could not be read, for instance without the permission, or the session is over. If
-    /// there was an earlier watch, it may still report. Nobody gets in under such a node.
-    Unreadable(QuietWatch),
-}
-
-impl NodeWatch {
-    /// The watch that fires first.
-    fn event(&mut self) -> &mut QuietWatch {
-        match self {
-            Self::WatchOnly(watch)
-            | Self::Reading(_, watch)
-            | Self::Known(watch)
-            | Self::Unreadable(watch) => watch,
-        }
-    }
+/// What is known about the data of the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Data {
+    /// The node was not read, and nothing has happened to it.
+    #[default]
+    Unread,
+    /// Nothing has happened to the node since it was read.
+    Known,
+    /// Something has happened to the node since, or the read has failed.
+    Unclear,
+    /// The client has refused to read the node because it was at a limit, or the read has failed
+    /// too often. Nothing tells when it would succeed.
+    Refused,
+    /// The node could not be read, for instance without the permission, or the session is over. The
+    /// watch may still report. Nobody gets in under such a node.
+    Unreadable,
 }
 
 impl HoldStatus {
-    pub(crate) fn new(
-        queue: Arc<Queue>,
-        own: Contender,
-        node: &OwnedNode,
-        lease: Lease,
-        metrics: HoldMetrics,
-        own_watch: QuietWatch,
-        others: QuietWatch,
-    ) -> Self {
-        let known = Known {
-            lost: None,
-            revoked: false,
-            is_unclear: false,
-            is_refused: false,
-            retries: Retries::default(),
-            watch: NodeWatch::WatchOnly(own_watch),
-            others,
+    /// What is known at first about the node of this place.
+    pub(crate) fn new(place: Place) -> (Self, OwnedNode) {
+        let Place { queue, node, own, own_watch, has_waited, others } = place;
+        // After a wait the term must count from now, but a lease counts from the create: add what
+        // has passed.
+        let age = match has_waited {
+            true => queue.client().clock().now().saturating_duration_since(node.requested_at()),
+            false => Duration::ZERO,
         };
-        let (path, czxid) = (node.path().to_owned(), node.czxid());
-        let (known, changes) = (Mutex::new(known), Arc::default());
-        Self { queue, path, czxid, own, lease, metrics, known, changes }
+        let term = queue.options().max_hold.map(|term| term.saturating_add(age));
+        let status = Self {
+            queue,
+            path: node.path().to_owned(),
+            czxid: node.czxid(),
+            own,
+            lease: node.lease(term),
+            metrics: HoldMetrics::new(has_waited, node.requested_at()),
+            known: Mutex::new(Known { watch: own_watch, others, ..Known::default() }),
+            changes: Arc::default(),
+        };
+        (status, node)
     }
 
-    /// How the lock was lost, as far as is known. Waits for nothing, and sends no request. The
-    /// lease comes first: once it has lapsed, the client deletes the node by itself.
+    /// How the lock was lost, as far as is known. Waits for nothing, and sends no request.
     pub(crate) fn known_loss(&self) -> Option<Loss> {
-        match self.lease.state() {
-            LeaseState::Lapsed(lapse) => Some(self.mark_lost(loss_of(lapse))),
-            _ => self.check_node(false),
+        self.loss(self.lease.state(), false)
+    }
+
+    /// How the lock was lost, as far as is known, with the lease in this state. Reads the node if
+    /// it may and no watch reports. The lease comes first: once it has lapsed, the client deletes
+    /// the node by itself.
+    pub(crate) fn loss(&self, lease: LeaseState, may_read: bool) -> Option<Loss> {
+        match loss_by(lease) {
+            Some(loss) => Some(self.mark_lost(loss)),
+            None => self.check_node(may_read),
         }
     }
 
@@ -125,30 +125,30 @@ impl HoldStatus {
         self.check_node(!self.is_watched());
     }
 
-    /// True if there is a watch that the wait has left, and it has reported nothing so far.
+    /// True if a watch is set, and it has reported nothing so far.
     pub(crate) fn is_watched(&self) -> bool {
         self.check_node(false);
-        matches!(&self.known().watch, NodeWatch::WatchOnly(watch) if watch.is_set())
+        lock(&self.known).watch.is_set()
     }
 
     /// True if the lock is surely still ours and nobody is known to want it back. Waits for
     /// nothing.
     pub(crate) fn can_hand_on(&self) -> bool {
         self.check_node(false);
-        let Known { lost, revoked, is_unclear, watch, .. } = &*self.known();
-        let is_readable = !matches!(watch, NodeWatch::Unreadable(_));
+        let Known { lost, revoked, data, .. } = &*lock(&self.known);
+        let is_clear = matches!(data, Data::Unread | Data::Known);
         let is_valid = matches!(self.lease.state(), LeaseState::Valid { .. });
-        lost.is_none() && !revoked && !is_unclear && is_readable && is_valid
+        lost.is_none() && !revoked && is_clear && is_valid
     }
 
     /// True if a request for the lock back was seen.
     pub(crate) fn is_revoke_requested(&self) -> bool {
-        self.known().revoked
+        lock(&self.known).revoked
     }
 
     /// True if other contenders may be in the queue.
     pub(crate) fn has_others(&self) -> bool {
-        let others = &mut self.known().others;
+        let others = &mut lock(&self.known).others;
         // A watch fires once, and it is not set again: a contender that came may still be there.
         let waker = others.is_set().then(|| Waker::from(Arc::clone(&self.changes)));
         waker.is_none_or(|waker| others.poll_changed(&mut Context::from_waker(&waker)).is_ready())
@@ -167,7 +167,8 @@ impl HoldStatus {
             let lease_changed = async {
                 self.lease.changed(lease).await;
             };
-            let (is_refused, mut recheck) = (self.known().is_refused, RecheckTimer::default());
+            let is_refused = lock(&self.known).data == Data::Refused;
+            let mut recheck = RecheckTimer::default();
             let may_retry = poll_fn(|cx| match is_refused {
                 true => recheck.poll(self.queue.client(), cx),
                 false => Poll::Pending,
@@ -182,10 +183,8 @@ impl HoldStatus {
     /// Waits until the node was read, or cannot be read, or the lock is lost.
     pub(crate) async fn node_is_read(&self) {
         self.wait_until(|| {
-            let has_lapsed = matches!(self.lease.state(), LeaseState::Lapsed(_));
-            let is_lost = has_lapsed || self.check_node(true).is_some();
-            let is_reading = matches!(self.known().watch, NodeWatch::Reading(..));
-            (is_lost || !is_reading).then_some(())
+            let is_lost = self.loss(self.lease.state(), true).is_some();
+            (is_lost || lock(&self.known).reading.is_none()).then_some(())
         })
         .await;
     }
@@ -198,23 +197,30 @@ impl HoldStatus {
 
     /// Notes that the lock is lost. Returns the first reason that was noted.
     pub(crate) fn mark_lost(&self, loss: Loss) -> Loss {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         if let Some(first) = known.lost {
             return first;
         }
         known.lost = Some(loss);
         drop(known);
-        self.metrics.end(&self.path, || Some(loss));
+        self.note_end(|| Some(loss));
         self.changes.notify();
         loss
     }
 
+    /// Notes that the lock is ours.
+    pub(crate) fn note_begin(&self) {
+        self.metrics.begin(&self.queue, &self.path);
+    }
+
     /// Notes that the node is let go. That is a loss if the lock was lost before.
     pub(crate) fn note_let_go(&self) {
-        self.metrics.end(&self.path, || match self.lease.state() {
-            LeaseState::Lapsed(lapse) => Some(loss_of(lapse)),
-            _ => self.known().lost,
-        });
+        self.note_end(|| loss_by(self.lease.state()).or(lock(&self.known).lost));
+    }
+
+    /// Notes that the lock is not ours any more. Only the first call counts.
+    pub(crate) fn note_end(&self, loss: impl FnOnce() -> Option<Loss>) {
+        self.metrics.end(&self.queue, &self.path, loss);
     }
 
     /// Notes that a transaction has found the node gone.
@@ -226,18 +232,13 @@ impl HoldStatus {
         Cause::Lost { path: self.path.clone(), loss }.into()
     }
 
-    /// The error of a transaction whose first operation was the check of the node.
-    pub(crate) fn fence_error(&self, error: ClientError) -> Error {
-        if error.is_no_node() && error.failed_op() == Some(0) {
+    /// The error of a transaction whose operation `own` fails if the node is gone. Of another
+    /// failure a known loss is the reason, unless the transaction may have been carried out all the
+    /// same, or one of its other operations was refused.
+    pub(crate) fn transaction_error(&self, own: usize, error: ClientError) -> Error {
+        if error.is_no_node() && error.failed_op() == Some(own) {
             return self.mark_deleted();
         }
-        self.transaction_error(error)
-    }
-
-    /// The error of a transaction that failed for another reason than the node. A known loss is
-    /// that reason, unless the transaction may have been carried out all the same, or one of its
-    /// own operations was refused.
-    pub(crate) fn transaction_error(&self, error: ClientError) -> Error {
         let tells_more = error.outcome() == Outcome::Unknown || error.failed_op().is_some();
         match self.known_loss() {
             Some(loss) if !tells_more => self.lost_error(loss),
@@ -245,120 +246,95 @@ impl HoldStatus {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes note of what the watches have reported, and returns how the lock was lost according to
     /// the node alone. With `may_read` it reads the node, and sets a watch, if no watch reports.
-    pub(crate) fn check_node(&self, may_read: bool) -> Option<Loss> {
+    fn check_node(&self, may_read: bool) -> Option<Loss> {
         // Wakes everybody who waits for a change.
         let waker = Waker::from(Arc::clone(&self.changes));
         let mut cx = Context::from_waker(&waker);
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         let mut has_changed = false;
         // After the first read every write has it read again, whoever looks.
-        let may_read = may_read || !matches!(known.watch, NodeWatch::WatchOnly(_));
-        while known.lost.is_none()
-            && let Some(next) = self.poll_watch(&mut known, may_read, &mut cx)
-        {
-            has_changed |= !matches!(next, NodeWatch::Reading(..));
-            known.watch = next;
+        let may_read = may_read || known.reading.is_some() || known.data == Data::Known;
+        while known.lost.is_none() && self.learn(&mut known, may_read, &mut cx) {
+            has_changed = true;
         }
         let lost = known.lost;
         drop(known);
         if has_changed {
+            if lost.is_some() {
+                self.note_end(|| lost);
+            }
             self.changes.notify();
         }
         lost
     }
 
-    /// Takes note of one event or reply. Returns how the node is watched from then on, or `None` if
-    /// nothing has come.
-    fn poll_watch(
-        &self,
-        known: &mut Known,
-        may_read: bool,
-        cx: &mut Context<'_>,
-    ) -> Option<NodeWatch> {
-        if let Poll::Ready(event) = known.watch.event().poll_changed(cx) {
-            match (&known.watch, event) {
-                (_, Ok(event)) if event.kind == EventType::NODE_DELETED => {
-                    return Some(self.note_deleted(known));
+    /// Takes note of one event or reply. True if more may have come.
+    fn learn(&self, known: &mut Known, may_read: bool, cx: &mut Context<'_>) -> bool {
+        if let Poll::Ready(event) = known.watch.poll_changed(cx) {
+            match event {
+                Ok(event) if event.kind == EventType::NODE_DELETED => {
+                    (known.lost, known.reading) = (Some(Loss::NodeDeleted), None);
                 }
-                (NodeWatch::Unreadable(_), _) => return None,
-                (NodeWatch::Reading(..), _) => known.is_unclear = true,
-                (_, Ok(_)) => {
-                    known.is_unclear = true;
-                    return Some(NodeWatch::WatchOnly(QuietWatch::default()));
-                }
-                (_, Err(_)) => return Some(NodeWatch::Unreadable(QuietWatch::default())),
+                Ok(_) if known.data == Data::Unreadable => {}
+                Ok(_) => known.data = Data::Unclear,
+                Err(_) => known.data = Data::Unreadable,
+            }
+            return true;
+        }
+        let is_due = !matches!(known.data, Data::Known | Data::Unreadable);
+        if is_due && may_read && known.reading.is_none() {
+            known.reading = Some(self.queue.client().get_data_and_watch(&self.path));
+            if known.data == Data::Refused {
+                known.data = Data::Unclear;
             }
         }
-        match &mut known.watch {
-            NodeWatch::Reading(reply, earlier) => {
-                let Poll::Ready(answer) = Pin::new(reply).poll(cx) else {
-                    return None;
-                };
-                let earlier = std::mem::take(earlier);
-                self.take_answer(known, answer, earlier)
-            }
-            NodeWatch::WatchOnly(watch) if may_read => {
-                let reply = self.queue.client().get_data_and_watch(&self.path);
-                known.is_refused = false;
-                Some(NodeWatch::Reading(reply, std::mem::take(watch)))
-            }
-            _ => None,
-        }
+        let answer = known.reading.as_mut().map(|reply| Pin::new(reply).poll(cx));
+        let Some(Poll::Ready(answer)) = answer else { return false };
+        known.reading = None;
+        self.take_answer(known, answer)
     }
 
-    /// Takes note of what a read of the node has found. `earlier` is the watch that it had before.
+    /// Takes note of what a read of the node has found. False if the next look reads it again.
     fn take_answer(
         &self,
         known: &mut Known,
         answer: Result<(Node, Watcher), ClientError>,
-        earlier: QuietWatch,
-    ) -> Option<NodeWatch> {
+    ) -> bool {
         let error = match answer {
             Ok((node, watcher)) if node.stat.czxid == self.czxid => {
                 known.revoked |= REVOKE.contains(&&*node.data);
-                known.is_unclear = false;
+                (known.data, known.watch) = (Data::Known, watcher.into());
                 known.retries.reset();
-                return Some(NodeWatch::Known(watcher.into()));
+                return true;
             }
-            Ok(_) => return Some(self.note_deleted(known)),
-            Err(error) if error.is_no_node() => return Some(self.note_deleted(known)),
-            Err(error) => error,
+            Err(error) if !error.is_no_node() => error,
+            _ => {
+                known.lost = Some(Loss::NodeDeleted);
+                return true;
+            }
         };
         let Err(error) = known.retries.count(error) else {
             // The node is read again at once.
-            known.is_unclear = true;
-            return Some(NodeWatch::WatchOnly(earlier));
+            known.data = Data::Unclear;
+            return true;
         };
         debug!(target: LOCK, node = self.path, %error, "not watched");
-        let is_refused = error.code().is_some() && !error.is_transient();
-        if error.is_session_over() || is_refused {
-            return Some(NodeWatch::Unreadable(earlier));
-        }
-        // A limit of this client was reached, or the read has failed too often: the next look reads
-        // the node again.
-        (known.is_unclear, known.is_refused) = (true, true);
-        known.watch = NodeWatch::WatchOnly(earlier);
-        None
-    }
-
-    fn note_deleted(&self, known: &mut Known) -> NodeWatch {
-        self.metrics.end(&self.path, || Some(Loss::NodeDeleted));
-        known.lost = Some(Loss::NodeDeleted);
-        NodeWatch::Unreadable(QuietWatch::default())
+        let is_refused_by_server = error.code().is_some() && !error.is_transient();
+        let is_final = error.is_session_over() || is_refused_by_server;
+        known.data = if is_final { Data::Unreadable } else { Data::Refused };
+        is_final
     }
 }
 
-pub(crate) fn loss_of(lapse: Lapse) -> Loss {
-    match lapse {
+/// How the lock was lost according to the lease alone.
+fn loss_by(lease: LeaseState) -> Option<Loss> {
+    let LeaseState::Lapsed(lapse) = lease else { return None };
+    Some(match lapse {
         Lapse::Ended(ended) => Loss::SessionOver(ended),
         Lapse::MaxDuration => Loss::TermOver,
         Lapse::NodeDeleted => Loss::NodeDeleted,
         _ => Loss::Deadline,
-    }
+    })
 }

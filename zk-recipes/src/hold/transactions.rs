@@ -8,9 +8,9 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use zk_client::{Committed, Marker, Op, Operations, Outcome, Reply};
+use zk_client::{Committed, Error as ClientError, Marker, Op, Operations, Outcome, Reply};
 
-use crate::error::{Cause, Error, Loss};
+use crate::error::{Cause, Error};
 use crate::hold::Hold;
 use crate::hold::status::HoldStatus;
 
@@ -29,10 +29,7 @@ impl Hold {
     /// Dropping the future changes nothing.
     pub async fn verify(&self) -> Result<(), Error> {
         // It changes nothing, so nothing is open about it.
-        self.fenced(()).await.map_err(|error| match self.known_loss() {
-            Some(loss) => self.status.lost_error(loss),
-            None => error,
-        })
+        self.fenced(()).await.map_err(|error| self.check().err().unwrap_or(error))
     }
 
     /// Carries out `ops` in one transaction, only if the lock is still ours at that moment.
@@ -114,40 +111,46 @@ impl Hold {
         let mut done = pin!(marker.multi((Op::check(&status.path, None), ops)));
         // The first poll sends the transaction.
         let sent = poll_fn(|cx| Poll::Ready(self.send_if_held(|| done.as_mut().poll(cx)))).await;
-        let done = match sent.map_err(|loss| status.lost_error(loss))? {
+        let done = match sent? {
             Poll::Ready(done) => done,
             Poll::Pending => done.await,
         };
         done.map(|done| done.map(|((), results)| results))
-            .map_err(|error| status.fence_error(error))
+            .map_err(|error| status.transaction_error(0, error))
     }
 
     /// Carries out `ops` and releases the node, in one transaction. If the server refuses, nothing
     /// has happened, and the lock is held as before.
     pub(crate) async fn let_go_with<O: Operations>(&self, ops: O) -> Result<O::Results, Error> {
-        let status = &self.status;
-        if let Some(loss) = self.known_loss() {
-            return Err(self.status.lost_error(loss));
-        }
+        self.check()?;
         let own = ops.count();
-        match status.queue.client().multi((ops, Op::delete(&status.path, None))).await {
-            Ok((results, ())) => {
+        let ops = (ops, Op::delete(&self.status.path, None));
+        let (results, ()) = self.ends_by(own, self.status.queue.client().multi(ops)).await?;
+        Ok(results)
+    }
+
+    /// Waits for a transaction that deletes our node, and whose operation `own` fails if that is
+    /// gone. Only if the server refuses the transaction is the node still ours.
+    pub(crate) async fn ends_by<T>(
+        &self,
+        own: usize,
+        reply: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, Error> {
+        match reply.await {
+            Ok(done) => {
                 // The lease may have heard of this delete.
-                status.metrics.end(&status.path, || None);
+                self.status.note_end(|| None);
                 if let Some(node) = self.take_node() {
                     node.disown();
                 }
-                Ok(results)
-            }
-            Err(error) if error.failed_op() == Some(own) && error.is_no_node() => {
-                Err(self.status.mark_deleted())
+                Ok(done)
             }
             Err(error) if error.outcome() == Outcome::Unknown => {
                 // The node may be gone. If it is not, dropping it here deletes it.
                 drop(self.take_node());
                 Err(Cause::Unconfirmed(error).into())
             }
-            Err(error) => Err(status.transaction_error(error)),
+            Err(error) => Err(self.status.transaction_error(own, error)),
         }
     }
 }
@@ -155,8 +158,8 @@ impl Hold {
 /// The reply to a transaction under a lock, as a future: see [`Hold::fenced`].
 #[must_use = "the transaction happens in any case, but only awaiting it tells how it went"]
 pub struct Fenced<R> {
-    /// A loss if the lock was known to be lost. Nothing was sent then.
-    reply: Result<Reply<((), R)>, Loss>,
+    /// An error if the lock was known to be lost. Nothing was sent then.
+    reply: Result<Reply<((), R)>, Error>,
     status: Arc<HoldStatus>,
 }
 
@@ -165,11 +168,9 @@ impl<R> Future for Fenced<R> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { reply, status } = self.get_mut();
-        let done = match reply {
-            Ok(reply) => ready!(Pin::new(reply).poll(cx)),
-            Err(loss) => return Poll::Ready(Err(status.lost_error(*loss))),
-        };
-        Poll::Ready(done.map(|((), results)| results).map_err(|error| status.fence_error(error)))
+        let reply = reply.as_mut().map_err(|lost| lost.clone())?;
+        let done = ready!(Pin::new(reply).poll(cx)).map(|((), results)| results);
+        Poll::Ready(done.map_err(|error| status.transaction_error(0, error)))
     }
 }
 

@@ -255,8 +255,13 @@ impl<K> Guard<K> {
     ) -> Result<O::Results, NotReleased<Self>> {
         match self.hold.let_go_with(ops).await {
             Ok(results) => Ok(results),
-            Err(error) => Err(NotReleased { guard: self.hold.has_node().then_some(self), error }),
+            Err(error) => Err(self.not_released(error)),
         }
+    }
+
+    /// The error of a transaction that was to end the hold, with this guard if that goes on.
+    pub(crate) fn not_released(self, error: Error) -> NotReleased<Self> {
+        NotReleased { guard: self.hold.has_node().then_some(self), error }
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use zk_client::{Client, Op, Operations};
+use zk_client::{Client, Error as ClientError, Op, Operations};
 
 use crate::error::{Cause, Error, Loss};
 use crate::hold::{Hold, LockState, Release, Releasing};
@@ -139,7 +139,7 @@ impl MultiLock {
         if waited {
             check(&taken).await?;
         }
-        self.hold(taken).await.map_err(Error::while_waiting)
+        self.hold(taken).await
     }
 
     /// Takes all locks if they are free, in one round trip; else leaves the queues.
@@ -158,7 +158,7 @@ impl MultiLock {
             }
             places.push(place);
         }
-        self.hold(places).await.map(Some).map_err(Error::while_waiting)
+        self.hold(places).await.map(Some)
     }
 
     /// Waits for all locks for no longer than `time`: see
@@ -230,7 +230,7 @@ impl MultiGuard {
     pub(crate) async fn hold(places: Vec<Place>) -> Result<Self, Error> {
         let holds = places.into_iter().map(Hold::unconfirmed).collect::<Vec<_>>();
         for hold in &holds {
-            hold.confirm().await?;
+            hold.confirm().await.map_err(Error::while_waiting)?;
         }
         Ok(Self(holds))
     }
@@ -246,17 +246,12 @@ impl MultiGuard {
 
     /// The current state of the locks, which is that of the worst of them.
     pub fn state(&self) -> LockState {
-        let mut worst = LockState::Held;
-        for state in self.0.iter().map(Hold::state) {
-            worst = match (worst, state) {
-                (LockState::Lost(_), _) | (_, LockState::Held) => worst,
-                (LockState::Suspended { until: one }, LockState::Suspended { until }) => {
-                    LockState::Suspended { until: one.min(until) }
-                }
-                (_, state) => state,
-            };
-        }
-        worst
+        let from_the_worst = |state: &LockState| match *state {
+            LockState::Lost(_) => (0, None),
+            LockState::Suspended { until } => (1, Some(until)),
+            LockState::Held => (2, None),
+        };
+        self.0.iter().map(Hold::state).min_by_key(from_the_worst).unwrap_or(LockState::Held)
     }
 
     /// For how long from now all of the locks are surely still ours: see [`Hold::remaining`].
@@ -288,12 +283,12 @@ impl MultiGuard {
     ///
     /// Dropping the future drops `work`, and nothing else.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Error> {
-        let error = |loss| {
+        let done = while_held(|| self.state().loss(), self.lost(), work).await;
+        done.map_err(|loss| {
             let lost = self.0.iter().find(|hold| hold.known_loss().is_some());
             let path = lost.map(|hold| hold.node().to_owned()).unwrap_or_default();
             Cause::Lost { path, loss }.into()
-        };
-        while_held(|| self.state().loss(), self.lost(), work).await.map_err(error)
+        })
     }
 
     /// Asks the ensemble whether all locks are still ours: see [`Hold::verify`].
@@ -324,24 +319,15 @@ impl MultiGuard {
         let Some((first, others)) = self.0.split_first() else {
             return Err(Cause::Argument("no lock is held".to_owned()).into());
         };
-        let lost = |hold: &Hold| Some(hold.status().lost_error(hold.known_loss()?));
-        if let Some(lost) = self.0.iter().find_map(lost) {
-            return Err(lost);
-        }
+        self.0.iter().try_for_each(Hold::check)?;
         let checks = others.iter().map(|hold| Op::check(hold.node(), None));
-        match first.fenced((checks.collect::<Vec<_>>(), ops)).await {
-            Ok((_, results)) => Ok(results),
-            Err(error) => {
-                let client = error.client();
-                let failed = client.filter(|error| error.is_no_node());
-                let failed = failed.and_then(zk_client::Error::failed_op);
-                // The first check belongs to the first lock.
-                match failed.and_then(|failed| others.get(failed.checked_sub(1)?)) {
-                    Some(hold) => Err(hold.status().mark_deleted()),
-                    None => Err(error),
-                }
-            }
-        }
+        let done = first.fenced((checks.collect::<Vec<_>>(), ops)).await;
+        done.map(|(_, results)| results).map_err(|error| {
+            let missing = error.client().filter(|error| error.is_no_node());
+            let failed = missing.and_then(ClientError::failed_op);
+            let gone = failed.and_then(|failed| self.0.get(failed));
+            gone.map_or(error, |hold| hold.status().mark_deleted())
+        })
     }
 
     /// Releases all locks and waits until the server has confirmed it.
@@ -362,7 +348,7 @@ impl MultiGuard {
             Some(hold) => hold.queue().client().batch(let_go),
             None => Vec::new(),
         };
-        Releasing::several(async move {
+        Releasing::new(async move {
             let mut all = Ok(Release::Released);
             for released in released {
                 all = match (all, released.await) {

@@ -7,7 +7,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use zk_client::{Client, CreateOptions, Op, Outcome, OwnedNode};
+use zk_client::{Client, CreateOptions, Op};
 
 use crate::error::Error;
 use crate::hold::Hold;
@@ -140,30 +140,15 @@ impl WriteGuard {
     ///
     /// Dropping the future releases the lock.
     pub async fn downgrade(self) -> Result<ReadGuard, NotReleased<Self>> {
-        match self.replace_by_reader().await {
-            Ok(node) => {
-                if let Some(writer) = self.hold.take_node() {
-                    writer.disown();
-                }
-                let reader = async { Hold::new(Place::new(self.hold.queue(), node)?).await }.await;
-                let guard = reader.map(|reader| Guard::new(reader.in_place_of(&self.hold)));
-                guard.map_err(|error| NotReleased { guard: None, error })
-            }
-            Err(error) => {
-                if error.outcome() == Outcome::Unknown {
-                    // The node may be gone. If it is not, dropping it here deletes it.
-                    drop(self.hold.take_node());
-                }
-                Err(NotReleased { guard: self.hold.has_node().then_some(self), error })
-            }
+        match self.become_reader().await {
+            Ok(reader) => Ok(Guard::new(reader)),
+            Err(error) => Err(self.not_released(error)),
         }
     }
 
     /// Replaces our node by a reader's.
-    async fn replace_by_reader(&self) -> Result<OwnedNode, Error> {
-        if let Some(loss) = self.hold.known_loss() {
-            return Err(self.hold.status().lost_error(loss));
-        }
+    async fn become_reader(&self) -> Result<Hold, Error> {
+        self.hold.check()?;
         let (queue, own) = (self.hold.queue(), self.hold.own());
         let name = queue.naming().downgraded_name(&own.name, Role::Exclusive, Role::Shared);
         let path = queue.child(&name.unwrap_or_default());
@@ -178,9 +163,9 @@ impl WriteGuard {
         let Some(reply) = replies.pop() else {
             return Err(self.hold.status().mark_deleted());
         };
-        reply.await.map_err(|error| match error.is_no_node() {
-            true => self.hold.status().mark_deleted(),
-            false => self.hold.status().transaction_error(error),
-        })
+        let node = self.hold.ends_by(0, reply).await?;
+        let reader = Hold::unconfirmed(Place::new(queue, node)?);
+        reader.confirm().await?;
+        Ok(reader.in_place_of(&self.hold))
     }
 }

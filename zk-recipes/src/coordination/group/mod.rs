@@ -263,7 +263,7 @@ async fn replace(queue: &Arc<Queue>, old: &[String]) -> Result<Option<Hold>, Err
         Err(error) => return Err(error.into()),
     };
     match place.is_first(None).await? {
-        true => Hold::new(place).await.map(Some).map_err(Error::while_waiting),
+        true => Hold::new(place).await.map(Some),
         false => Ok(None),
     }
 }

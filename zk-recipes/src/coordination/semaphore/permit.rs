@@ -31,7 +31,7 @@ impl Permit {
     /// Makes permits of leases for which there is room, and ends the turn.
     pub(super) async fn new(leases: Vec<Place>, turn: Option<Place>) -> Result<Self, Error> {
         let turn = Mutex::new(turn.map(|turn| turn.node.delete()));
-        let leases = MultiGuard::hold(leases).await.map_err(Error::while_waiting)?;
+        let leases = MultiGuard::hold(leases).await?;
         Ok(Self { leases, turn })
     }
 
@@ -56,7 +56,7 @@ impl Permit {
     pub fn release(&self) -> Releasing {
         let released = self.leases.release();
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Releasing::several(async move {
+        Releasing::new(async move {
             let released = released.await?;
             if let Some(turn) = turn
                 && let Err(error) = turn.await.map_err(Error::from)
