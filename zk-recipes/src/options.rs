@@ -9,10 +9,6 @@ use zk_client::{Acl, CreateOptions};
 use crate::node::Layout;
 use crate::stats::{LockMeter, LockStats};
 
-/// The default of [`Options::local_handoffs`]. With a higher number, two processes of 32 tasks
-/// gained next to nothing, and their slowest acquires took longer (benches/two_level.rs).
-const LOCAL_HANDOFFS: u32 = 32;
-
 /// The settings of a recipe. The defaults suit most uses.
 ///
 /// ```
@@ -41,6 +37,7 @@ const LOCAL_HANDOFFS: u32 = 32;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Options<K = OfLock> {
     pub(crate) settings: Settings,
     kind: PhantomData<K>,
@@ -63,30 +60,22 @@ pub enum OfLock {}
 pub enum OfTwoLevelLock {}
 
 /// The kinds of [`Options`] of locks, of one level or two.
-pub trait OfAnyLock: private::Sealed {}
+pub trait OfAnyLock {}
 
 impl OfAnyLock for OfLock {}
 
 impl OfAnyLock for OfTwoLevelLock {}
 
-mod private {
-    pub trait Sealed {}
-}
-
-impl private::Sealed for OfLock {}
-
-impl private::Sealed for OfTwoLevelLock {}
-
 /// All settings, whichever recipe they are for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) layout: Layout,
     pub(crate) data: Vec<u8>,
-    pub(crate) acl: Vec<Acl>,
+    pub(crate) acl: Option<Vec<Acl>>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) strict_foreign: bool,
     pub(crate) rotate: bool,
-    pub(crate) local_handoffs: u32,
+    pub(crate) local_handoffs: Option<u32>,
     pub(crate) local_handoff_time: Option<Duration>,
     pub(crate) linger: Duration,
     pub(crate) meter: Option<LockMeter>,
@@ -94,9 +83,14 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// The access list of a contender's node.
+    pub(crate) fn acl(&self) -> &[Acl] {
+        self.acl.as_deref().unwrap_or(Acl::OPEN)
+    }
+
     /// The options of a contender's node.
     pub(crate) fn node(&self) -> CreateOptions<'_> {
-        CreateOptions::ephemeral().sequential().with_acl(&self.acl)
+        CreateOptions::ephemeral().sequential().with_acl(self.acl())
     }
 
     /// Counts with the meter, if there is one.
@@ -122,28 +116,14 @@ impl<K> Default for Options<K> {
 impl<K> Options<K> {
     /// The defaults: Curator's layout, no data, an open access list, and no longest time.
     pub fn new() -> Self {
-        let settings = Settings {
-            layout: Layout::CURATOR,
-            data: Vec::new(),
-            acl: Acl::OPEN.to_vec(),
-            max_hold: None,
-            strict_foreign: false,
-            rotate: false,
-            local_handoffs: LOCAL_HANDOFFS,
-            local_handoff_time: None,
-            linger: Duration::ZERO,
-            meter: None,
-            persistent: false,
-        };
-        Self { settings, kind: PhantomData }
+        Self { settings: Settings::default(), kind: PhantomData }
     }
 
     /// These settings for the members of a group, who are members for as long as they like.
     pub(crate) fn of_members(&self) -> Options<OfMember> {
-        let settings = self.settings.clone();
+        let mut settings = self.settings.clone();
         // The numbers of one id cannot begin again while others have members.
-        let settings =
-            Settings { max_hold: None, rotate: false, strict_foreign: false, ..settings };
+        (settings.max_hold, settings.rotate, settings.strict_foreign) = (None, false, false);
         Options { settings, kind: PhantomData }
     }
 
@@ -157,9 +137,8 @@ impl<K> Options<K> {
     ///
     /// The permission to delete the node is that of the folder. Without it a release is refused,
     /// and the node keeps others waiting until the permission comes back or the session ends.
-    #[must_use]
     pub fn acl(mut self, acl: &[Acl]) -> Self {
-        self.settings.acl = acl.to_vec();
+        self.settings.acl = Some(acl.to_vec());
         self
     }
 
@@ -177,7 +156,6 @@ impl<K> Options<K> {
     /// owners hand the lock on, and readers join others, only in the first half of the time; then
     /// the process queues up for a new node. So each owner gets a guard that is valid for about
     /// half of the time at least. The guards of one owner end together.
-    #[must_use]
     pub fn max_hold(mut self, time: Duration) -> Self {
         self.settings.max_hold = Some(time);
         self
@@ -190,7 +168,6 @@ impl<K> Options<K> {
     ///
     /// With [`Layout::KAZOO`] the folders are persistent in any case: kazoo's objects create their
     /// folder once, and fail for good when it is removed.
-    #[must_use]
     pub fn persistent_folder(mut self, persistent: bool) -> Self {
         self.settings.persistent = persistent;
         self
@@ -199,7 +176,6 @@ impl<K> Options<K> {
     /// Counts what the lock does with this meter, for metrics.
     ///
     /// A meter serves any number of locks. See [`LockStats`] for what it counts.
-    #[must_use]
     pub fn meter(mut self, meter: &LockMeter) -> Self {
         self.settings.meter = Some(meter.clone());
         self
@@ -208,14 +184,12 @@ impl<K> Options<K> {
 
 impl<K: OfAnyLock> Options<K> {
     /// Sets how the nodes are named, and so with which clients the lock is shared.
-    #[must_use]
     pub fn layout(mut self, layout: Layout) -> Self {
         self.settings.layout = layout;
         self
     }
 
     /// Sets the data of this contender's node, for instance its host and process.
-    #[must_use]
     pub fn data(mut self, data: impl Into<Vec<u8>>) -> Self {
         self.settings.data = data.into();
         self
@@ -225,7 +199,6 @@ impl<K: OfAnyLock> Options<K> {
     ///
     /// By default such children are ignored, and the first that is seen is written to the trace as
     /// a warning.
-    #[must_use]
     pub fn strict_foreign(mut self, strict: bool) -> Self {
         self.settings.strict_foreign = strict;
         self
@@ -235,7 +208,6 @@ impl<K: OfAnyLock> Options<K> {
     ///
     /// An acquire then waits until the folder is empty, deletes it and creates it again. By default
     /// the acquire fails.
-    #[must_use]
     pub fn rotate(mut self, rotate: bool) -> Self {
         self.settings.rotate = rotate;
         self
@@ -250,9 +222,8 @@ impl Options<OfTwoLevelLock> {
     ///
     /// A process that waits behind `m` others gets its turn after at most `m` times `handoffs + 1`
     /// holders.
-    #[must_use]
     pub fn local_handoffs(mut self, handoffs: u32) -> Self {
-        self.settings.local_handoffs = handoffs;
+        self.settings.local_handoffs = Some(handoffs);
         self
     }
 
@@ -263,7 +234,6 @@ impl Options<OfTwoLevelLock> {
     /// the owners hand the lock on for five seconds, or for the [`linger`](Self::linger) time if
     /// that is longer, and then queue up once. The default is half a second, or a quarter of the
     /// session timeout if that is shorter.
-    #[must_use]
     pub fn local_handoff_time(mut self, time: Duration) -> Self {
         self.settings.local_handoff_time = Some(time);
         self
@@ -291,7 +261,6 @@ impl Options<OfTwoLevelLock> {
     ///
     /// If the session has no runtime, or that one has ended while another one serves the session,
     /// the node is not kept.
-    #[must_use]
     pub fn linger(mut self, time: Duration) -> Self {
         self.settings.linger = time;
         self

@@ -297,11 +297,7 @@ impl HoldStatus {
     }
 
     /// Takes note of what a read of the node has found. False if the next look reads it again.
-    fn take_answer(
-        &self,
-        known: &mut Known,
-        answer: Result<(Node, Watcher), ClientError>,
-    ) -> bool {
+    fn take_answer(&self, known: &mut Known, answer: Result<(Node, Watcher), ClientError>) -> bool {
         let error = match answer {
             Ok((node, watcher)) if node.stat.czxid == self.czxid => {
                 known.revoked |= REVOKE.contains(&&*node.data);

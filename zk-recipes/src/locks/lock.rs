@@ -4,6 +4,7 @@
 //! lock for as long as its node exists. The end of its node wakes the next one, however many wait
 //! behind.
 
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -191,24 +192,19 @@ impl Deref for Lock {
 #[must_use = "dropping it releases the lock: bind it to a name (`_` is none)"]
 pub struct Guard<K = Exclusive> {
     pub(crate) hold: Hold,
-    pub(crate) kind: K,
+    kind: PhantomData<K>,
 }
 
 /// The kind of a [`Guard`] of a [`Lock`].
 #[derive(Debug, Default)]
 #[non_exhaustive]
-pub struct Exclusive {
-    /// How often the lock was resumed by a ticket.
-    pub(crate) resumes: i32,
-}
-
-impl<K: Default> Guard<K> {
-    pub(crate) fn new(hold: Hold) -> Self {
-        Self { hold, kind: K::default() }
-    }
-}
+pub struct Exclusive;
 
 impl<K> Guard<K> {
+    pub(crate) fn new(hold: Hold) -> Self {
+        Self { hold, kind: PhantomData }
+    }
+
     /// Releases the lock and waits until the server has confirmed it.
     ///
     /// From the call on, all tasks that share this guard see the lock as

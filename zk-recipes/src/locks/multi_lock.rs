@@ -177,9 +177,8 @@ impl MultiLock {
     /// Turns places that are first into holds, in the order in which the locks were named.
     async fn hold(&self, places: Vec<Place>) -> Result<MultiGuard, Error> {
         let MultiGuard(holds) = MultiGuard::hold(places).await?;
-        let mut holds = self.named.iter().zip(holds).collect::<Vec<_>>();
-        holds.sort_unstable_by_key(|(at, _)| **at);
-        Ok(MultiGuard(holds.into_iter().map(|(_, hold)| hold).collect()))
+        let holds = self.named.iter().zip(holds).collect::<BTreeMap<_, _>>();
+        Ok(MultiGuard(holds.into_values().collect()))
     }
 
     /// Gets a place in each queue, by one transaction, with the listing behind it.
@@ -207,15 +206,13 @@ impl MultiLock {
 /// Checks that all nodes exist: one lock may have been lost while we waited for another.
 async fn check(places: &[Place]) -> Result<(), Error> {
     let Some(first) = places.first() else { return Ok(()) };
-    let check = || {
-        let checks = places.iter().map(|place| Op::check(place.node.path(), None));
-        first.queue.client().multi(checks.collect::<Vec<_>>())
-    };
-    let checked = with_retries(check).await.map_err(|error| {
+    let paths = || places.iter().map(|place| place.node.path());
+    let checks = || paths().map(|path| Op::check(path, None)).collect::<Vec<_>>();
+    let checked = with_retries(|| first.queue.client().multi(checks())).await;
+    checked.map(drop).map_err(|error| {
         let gone = error.failed_op().and_then(|at| places.get(at)).unwrap_or(first);
         gone.vanished_or(error)
-    });
-    checked.map(drop)
+    })
 }
 
 /// Proof of holding all locks of a [`MultiLock`], until it is dropped or released.

@@ -150,10 +150,10 @@ impl WriteGuard {
     async fn become_reader(&self) -> Result<Hold, Error> {
         self.hold.check()?;
         let (queue, own) = (self.hold.queue(), self.hold.own());
-        let name = queue.naming().downgraded_name(&own.name, Role::Exclusive, Role::Shared);
+        let name = queue.naming().downgraded_name(&own.name);
         let path = queue.child(&name.unwrap_or_default());
         let (client, options) = (queue.client(), queue.options());
-        let reader = CreateOptions::ephemeral().with_acl(&options.acl);
+        let reader = CreateOptions::ephemeral().with_acl(options.acl());
         let mut replies = client.multi_owned((
             Op::check(self.hold.node(), None),
             Op::create_owned(&path, &options.data, &reader),

@@ -7,7 +7,6 @@
 //! has the lock.
 
 use std::fmt;
-use std::fmt::Write as _;
 use std::mem;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -19,10 +18,10 @@ use zk_client::{
 };
 
 use crate::error::{Cause, Error, Loss};
-use crate::hold::{Hold, LockState};
-use crate::locks::lock::{Exclusive, Guard, Lock};
-use crate::queue::{Place, Queue};
-use crate::steady::retries::Retries;
+use crate::hold::Hold;
+use crate::locks::lock::{Guard, Lock};
+use crate::queue::Place;
+use crate::steady::retries::{Retries, with_retries};
 
 /// What the text of a ticket begins with: its version.
 const VERSION: &str = "zk-lock-2";
@@ -66,7 +65,7 @@ const MARK: &str = "zk-lock-ticket:";
 /// The first process that [resumes](Lock::resume) a ticket uses it up. Any other process is refused
 /// with [`TicketUsed`](crate::ErrorKind::TicketUsed), and its client is detached, so that the first
 /// one keeps the lock. Until then the two processes take the connection from each other. A guard
-/// may report this as [`Suspended`](LockState::Suspended), and survives it: a client whose
+/// may report this as [`Suspended`](crate::LockState::Suspended), and survives it: a client whose
 /// connection was taken connects again.
 ///
 /// The access list of the node records that a ticket is used, by a change that names the version it
@@ -112,22 +111,17 @@ impl LockTicket {
 
     /// The ticket as one line of text, with the secret, for [`parse`](str::parse).
     pub fn to_secret(&self) -> String {
-        let SessionIdentity { id, password, .. } = self.session;
-        let mut text = format!("{VERSION} {:x} ", id.0);
-        for byte in password.expose() {
-            // Writing to a string does not fail.
-            write!(text, "{byte:02x}").ok();
-        }
-        write!(text, " {:x} {:x} {}", self.czxid.0, self.resumes, self.node).ok();
-        text
+        let Self { session, czxid, resumes, node, .. } = self;
+        let digits = session.password.expose().iter().map(|byte| format!("{byte:02x}"));
+        let password = digits.collect::<String>();
+        format!("{VERSION} {:x} {password} {:x} {resumes:x} {node}", session.id.0, czxid.0)
     }
 }
 
 impl PartialEq for LockTicket {
     /// True if both are of the same lock at the same time, whether or not either was used.
     fn eq(&self, other: &Self) -> bool {
-        let all = |one: &Self| (one.session, one.czxid, one.resumes);
-        all(self) == all(other) && self.node == other.node
+        self.to_secret() == other.to_secret()
     }
 }
 
@@ -186,15 +180,14 @@ impl Guard {
     ///
     /// [`Lost`](crate::ErrorKind::Lost): there is no lock to leave.
     pub fn into_ticket(self) -> Result<LockTicket, Error> {
-        if let LockState::Lost(loss) = self.state() {
-            return Err(self.status().lost_error(loss));
-        }
+        self.check()?;
         let session = self.queue().client().session();
         let (Some(session), Some(owned)) = (session, self.take_node()) else {
             return Err(self.status().mark_deleted());
         };
         let node = owned.path().to_owned();
-        let ticket = LockTicket::new(session, owned.czxid(), self.kind.resumes, node);
+        let resumes = self.token().pass().cast_signed();
+        let ticket = LockTicket::new(session, owned.czxid(), resumes, node);
         owned.disown();
         Ok(ticket)
     }
@@ -245,45 +238,36 @@ impl Lock {
             Usage::Unused => client.unique(),
         };
         *usage = Usage::Begun(mark);
-        let mut retries = Retries::default();
-        let node = loop {
-            ticket.consume(queue, mark).await?;
-            match client.adopt(&ticket.node).await {
-                Ok(node) => break node,
-                Err(error) if error.kind() == ErrorKind::AlreadyOwned => return Err(ticket.used()),
-                Err(error) => retries.count(error).map_err(|error| ticket.lost_or(error))?,
-            }
-        };
-        let resumes = ticket.resumes.saturating_add(1);
+        ticket.consume(client, mark).await?;
+        let adopted = with_retries(|| client.adopt(&ticket.node)).await;
+        let node = adopted.map_err(|error| ticket.failed(error))?;
         // The node is the same, so the pass tells this holder from the one before.
-        let pass = u32::try_from(resumes).unwrap_or(u32::MAX);
+        let pass = ticket.resumes.saturating_add(1).cast_unsigned();
         let hold = Hold::unconfirmed(Place::new(queue, node)?).with_pass(pass);
         let left = LeftHeld(&hold);
         hold.confirm().await?;
         mem::forget(left);
         *usage = Usage::Used;
-        Ok(Guard { hold, kind: Exclusive { resumes } })
+        Ok(Guard::new(hold))
     }
 }
 
 impl LockTicket {
     /// Uses the ticket up in the name of `mark`, unless that was done before. Of all processes that
     /// try, the server lets one change the access list in this version.
-    async fn consume(&self, queue: &Queue, mark: u128) -> Result<(), Error> {
-        let client = queue.client();
+    async fn consume(&self, client: &Client, mark: u128) -> Result<(), Error> {
         let own = format!("{MARK}{mark:032x}");
-        let mut retries = Retries::default();
-        loop {
+        let read = || async {
             // The server of this connection may be behind that of the last one.
             let (synced, list) =
                 client.batch(|| (client.sync(&self.node), client.get_acl(&self.node)));
-            let AccessList { mut acl, stat, .. } = match (synced.await, list.await) {
-                (Ok(_), Ok(list)) => list,
-                (Err(error), _) | (_, Err(error)) => {
-                    retries.count(error).map_err(|error| self.lost_or(error))?;
-                    continue;
-                }
-            };
+            synced.await?;
+            list.await
+        };
+        let mut retries = Retries::default();
+        loop {
+            let list = with_retries(read).await.map_err(|error| self.failed(error))?;
+            let AccessList { mut acl, stat, .. } = list;
             if (stat.czxid, stat.ephemeral_owner) != (self.czxid, self.session.id) {
                 return Err(self.lost());
             }
@@ -307,7 +291,7 @@ impl LockTicket {
             // request that waits for it by session and xid, which both processes have in common.
             match client.set_acl(&self.node, &acl, Some(self.resumes)).await {
                 Err(error) if error.code() != Some(ErrorCode::BAD_VERSION) => {
-                    retries.count(error).map_err(|error| self.lost_or(error))?;
+                    retries.count(error).map_err(|error| self.failed(error))?;
                 }
                 _ => {}
             }
@@ -322,9 +306,14 @@ impl LockTicket {
         Cause::Lost { path: self.node.clone(), loss: Loss::NodeDeleted }.into()
     }
 
-    fn lost_or(&self, error: ClientError) -> Error {
-        let is_gone = error.is_no_node() || error.kind() == ErrorKind::NotOwned;
-        if is_gone { self.lost() } else { error.into() }
+    /// What a failure of a request for the node means.
+    fn failed(&self, error: ClientError) -> Error {
+        match error.kind() {
+            ErrorKind::AlreadyOwned => self.used(),
+            ErrorKind::NotOwned => self.lost(),
+            _ if error.is_no_node() => self.lost(),
+            _ => error.into(),
+        }
     }
 }
 

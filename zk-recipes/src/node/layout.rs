@@ -9,9 +9,6 @@ use std::borrow::Cow;
 
 use crate::error::{Cause, Error};
 
-/// How names begin in Curator's layout, and in the layouts that follow it.
-const CURATORS: &str = "_c_";
-
 /// A marker that no name contains, for a role that the lock does not have.
 const NOBODY: &str = "/";
 
@@ -47,17 +44,11 @@ const DIGITS: usize = 10;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Layout(Family);
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Family {
-    #[default]
-    Curator,
-    GoZk,
-    Kazoo,
-    LeaderLatch,
-    Custom(NodeNaming),
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    read_write: NodeNaming,
+    /// The marker of a lock that has no readers, if it is another one than a writer's.
+    mutex: Option<&'static str>,
 }
 
 impl Layout {
@@ -69,12 +60,12 @@ impl Layout {
     /// crate zookeeper-client queue up with it. Up to Curator's release 5.4, its writers that
     /// become readers queue up anew, and a writer that waits gets in beside such a reader
     /// (CURATOR-621).
-    pub const CURATOR: Self = Self(Family::Curator);
+    pub const CURATOR: Self = Self { read_write: NodeNaming::curators(true), mutex: Some("lock-") };
 
     /// go-zk's names: `_c_<32 hex digits>-lock-<number>`.
     ///
     /// They exclude the same contenders as Curator's names.
-    pub const GO_ZK: Self = Self(Family::GoZk);
+    pub const GO_ZK: Self = Self { read_write: NodeNaming::curators(false), mutex: Some("lock-") };
 
     /// kazoo's names: `<32 hex digits>__lock__<number>`, and `__rlock__` for readers.
     ///
@@ -83,13 +74,15 @@ impl Layout {
     ///
     /// Missing folders are created as persistent nodes, as kazoo does: its objects create their
     /// folder once, and fail for good when it is removed.
-    pub const KAZOO: Self = Self(Family::Kazoo);
+    pub const KAZOO: Self =
+        Self { read_write: NodeNaming::new("", false, "", ["__lock__", "__rlock__"]), mutex: None };
 
     /// The names of Curator's `LeaderLatch`: `_c_<uuid>-latch-<number>`.
     ///
     /// This is for an [`Election`](crate::Election). A read/write lock has the same names as in
     /// Curator's layout.
-    pub const LEADER_LATCH: Self = Self(Family::LeaderLatch);
+    pub const LEADER_LATCH: Self =
+        Self { read_write: NodeNaming::curators(true), mutex: Some("latch-") };
 
     /// Names of your own: `<prefix><32 hex digits><exclusive or shared><number>`.
     ///
@@ -115,31 +108,30 @@ impl Layout {
             return Err(Cause::Argument(format!("layout of {parts}: {why}")).into());
         }
         zk_client::check_path(&format!("/{parts}"))?;
-        let [prefix, exclusive, shared] = [prefix, exclusive, shared].map(str::to_owned);
-        let naming = NodeNaming::new(prefix, false, exclusive, shared);
-        Ok(Self(Family::Custom(NodeNaming { separator: "", ..naming })))
+        let [prefix, exclusive, shared] =
+            [prefix, exclusive, shared].map(|part| Text::from(part.to_owned()));
+        let separator = "";
+        let read_write = NodeNaming { prefix, uuid: false, separator, exclusive, shared };
+        Ok(Self { read_write, mutex: None })
     }
 
     /// The names of a lock that has no readers.
     pub(crate) fn mutex(&self) -> NodeNaming {
-        match &self.0 {
-            Family::Curator => NodeNaming::new(CURATORS, true, "lock-", NOBODY),
-            Family::GoZk => NodeNaming::new(CURATORS, false, "lock-", NOBODY),
-            Family::LeaderLatch => NodeNaming::new(CURATORS, true, "latch-", NOBODY),
-            Family::Kazoo | Family::Custom(_) => self.read_write(),
+        match self.mutex {
+            Some(marker) => self.read_write.alone(marker),
+            None => self.read_write.clone(),
         }
     }
 
     /// The names of a read/write lock.
     pub(crate) fn read_write(&self) -> NodeNaming {
-        match &self.0 {
-            Family::Curator | Family::LeaderLatch => {
-                NodeNaming::new(CURATORS, true, "__WRIT__", "__READ__")
-            }
-            Family::GoZk => NodeNaming::new(CURATORS, false, "__WRIT__", "__READ__"),
-            Family::Kazoo => NodeNaming::new("", false, "__lock__", "__rlock__"),
-            Family::Custom(naming) => naming.clone(),
-        }
+        self.read_write.clone()
+    }
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self::CURATOR
     }
 }
 
@@ -168,25 +160,34 @@ pub(crate) struct NodeNaming {
 }
 
 impl NodeNaming {
-    fn new(
-        prefix: impl Into<Text>,
+    /// The names of Curator's read/write lock, and of those that follow it.
+    const fn curators(uuid: bool) -> Self {
+        Self::new("_c_", uuid, "-", ["__WRIT__", "__READ__"])
+    }
+
+    const fn new(
+        prefix: &'static str,
         uuid: bool,
-        alone: impl Into<Text>,
-        shared: impl Into<Text>,
+        separator: &'static str,
+        [exclusive, shared]: [&'static str; 2],
     ) -> Self {
-        let prefix = prefix.into();
-        let separator = if prefix == CURATORS { "-" } else { "" };
-        Self { prefix, uuid, separator, exclusive: alone.into(), shared: shared.into() }
+        let (exclusive, shared) = (Text::Borrowed(exclusive), Text::Borrowed(shared));
+        Self { prefix: Text::Borrowed(prefix), uuid, separator, exclusive, shared }
+    }
+
+    /// The same names for contenders that are all exclusive, with this marker.
+    fn alone(&self, marker: impl Into<Text>) -> Self {
+        Self { exclusive: marker.into(), shared: Text::Borrowed(NOBODY), ..self.clone() }
     }
 
     /// The names of a semaphore's leases, which are Curator's.
     pub(crate) fn leases() -> Self {
-        Self::new(CURATORS, true, "lease-", NOBODY)
+        Self::curators(true).alone("lease-")
     }
 
     /// The names of the nodes of a double barrier's parties.
     pub(crate) fn parties() -> Self {
-        Self::new("", false, "__enter__", NOBODY)
+        Self::new("", false, "", ["__enter__", NOBODY])
     }
 
     /// The names of the nodes of one member of a group: `<32 hex digits>~<id>__party__<number>`.
@@ -197,7 +198,7 @@ impl NodeNaming {
             let why = "is empty, has a slash or a tilde, or is not allowed in a path";
             return Err(Cause::Argument(format!("the id {id:?} of a member {why}")).into());
         }
-        Ok(Self::new("", false, exclusive, NOBODY))
+        Ok(Self::parties().alone(exclusive))
     }
 
     fn marker(&self, role: Role) -> &str {
@@ -232,10 +233,10 @@ impl NodeNaming {
         stem
     }
 
-    /// The name of the same contender in another role. The place in the queue stays the same.
-    pub(crate) fn downgraded_name(&self, name: &str, from: Role, to: Role) -> Option<String> {
-        let (stem, digits) = name.rsplit_once(self.marker(from))?;
-        Some(format!("{stem}{}{digits}", self.marker(to)))
+    /// The name of the same writer as a reader. The place in the queue stays the same.
+    pub(crate) fn downgraded_name(&self, name: &str) -> Option<String> {
+        let (stem, digits) = name.rsplit_once(&*self.exclusive)?;
+        Some(format!("{stem}{}{digits}", self.shared))
     }
 
     /// A contender's role and number, or `None` for a child that is not a contender.
@@ -328,10 +329,10 @@ mod tests {
     fn a_downgraded_contender_keeps_its_place() {
         let rw = Layout::CURATOR.read_write();
         let writer = format!("{}0000000007", rw.stem(Role::Exclusive, UNIQUE));
-        let reader = rw.downgraded_name(&writer, Role::Exclusive, Role::Shared).unwrap();
+        let reader = rw.downgraded_name(&writer).unwrap();
         assert_eq!(reader, format!("{}0000000007", rw.stem(Role::Shared, UNIQUE)));
         assert_eq!(rw.parse(&reader), Some((Role::Shared, 7)));
-        assert_eq!(rw.downgraded_name("config", Role::Exclusive, Role::Shared), None);
+        assert_eq!(rw.downgraded_name("config"), None);
     }
 
     #[test]

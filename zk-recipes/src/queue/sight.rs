@@ -105,7 +105,7 @@ impl Sight {
         let contenders = self.unwatched(standing).cloned().collect::<Vec<_>>();
         let lacks_own = self.lacks_own();
         // With an access list, we may not be allowed to read our own node. Only a read shows that.
-        let reads_own = lacks_own && queue.options().acl != Acl::OPEN;
+        let reads_own = lacks_own && queue.options().acl() != Acl::OPEN;
         let path = |contender: &Contender| queue.child(&contender.name);
         let mut nodes = contenders.iter().map(path).collect::<Vec<_>>();
         nodes.extend((lacks_own && !reads_own).then(|| place.node.path().to_owned()));

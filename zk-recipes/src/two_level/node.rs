@@ -26,6 +26,11 @@ use crate::two_level::local_queue::{
     Action, Bounds, Decision, Entry, LocalQueue, NodeState, OwnerId, Waiter, WaiterId,
 };
 
+/// The default of [`Options::local_handoffs`](crate::Options::local_handoffs). With a higher
+/// number, two processes of 32 tasks gained next to nothing, and their slowest acquires took longer
+/// (benches/two_level.rs).
+const LOCAL_HANDOFFS: u32 = 32;
+
 /// For how long a process hands the lock on within itself, by default.
 const LOCAL_HANDOFF_TIME: Duration = Duration::from_millis(500);
 
@@ -61,7 +66,7 @@ impl SharedNode {
     ) -> Result<Arc<Self>, Error> {
         let default = LOCAL_HANDOFF_TIME.min(client.session_timeout() / 4);
         let waiters = LocalQueue::new(Bounds {
-            handoffs: options.local_handoffs,
+            handoffs: options.local_handoffs.unwrap_or(LOCAL_HANDOFFS),
             time: options.local_handoff_time.unwrap_or(default),
             longest: options.max_hold.map(|time| time / 2),
             linger: options.linger,
