@@ -157,6 +157,11 @@ impl fmt::Display for Request {
                 let proof = String::from_utf8_lossy(auth.expose().unwrap_or_default());
                 write!(f, "auth#{xid} {} {proof}", scheme.as_str().unwrap_or_default())
             }
+            OpCode::SASL => {
+                let GetSaslRequest { token } = self.body();
+                let token = String::from_utf8_lossy(token.expose().unwrap_or_default());
+                write!(f, "sasl#{xid} {token}")
+            }
             OpCode::SET_WATCHES => {
                 let SetWatches { relative_zxid, data, exist, child } = self.body();
                 write!(f, "setWatches#{xid} since {relative_zxid}: {data:?} {exist:?} {child:?}")
