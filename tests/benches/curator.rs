@@ -16,8 +16,8 @@ use anyhow::Result;
 use tokio::time::sleep;
 use zk_client::{Client, CreateOptions};
 use zk_embedded::Server;
-use zk_tests::foreign::Curator;
-use zk_tests::locks::Costs;
+use zk_test_support::foreign::Curator;
+use zk_test_support::locks::Costs;
 
 const ROUNDS: usize = 15;
 /// Curator pings after a third of this, or ten seconds, which takes longer than an operation.

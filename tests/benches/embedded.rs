@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use zk_client::{Client, CreateOptions};
 use zk_embedded::Server;
-use zk_tests::server::Standalone;
+use zk_test_support::server::Standalone;
 
 const CLIENTS: usize = 4;
 /// Requests in flight at once on one connection.

@@ -20,7 +20,7 @@ use rustix::time::{ClockId, clock_gettime};
 use zk_client::{Client, CreateOptions, Op};
 use zk_embedded::Server;
 use zk_recipes::{Freshness, TreeCache, TreeLimits};
-use zk_tests::server::Standalone;
+use zk_test_support::server::Standalone;
 
 const FOLDERS: usize = 100;
 /// In each folder.

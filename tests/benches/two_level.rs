@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use zk_client::Client;
 use zk_recipes::{Options, Owner, ReentrantLock};
-use zk_tests::server::{Standalone, packets_received};
+use zk_test_support::server::{Standalone, packets_received};
 
 const CLIENTS: usize = 2;
 const TASKS: usize = 32;

@@ -19,8 +19,8 @@ use zk_client::{Children, Client, ErrorCode, Host, Node, OpCode, SessionId, Zxid
 use zk_proto::{
     Decode, Encode, GetChildren2Response, List, Reader, ReplyHeader, RequestHeader, Writer, frame,
 };
-use zk_tests::explore::in_virtual_time;
-use zk_tests::peer::{TIMEOUT, data, stat_of, welcome};
+use zk_test_support::explore::in_virtual_time;
+use zk_test_support::peer::{TIMEOUT, data, stat_of, welcome};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

@@ -13,8 +13,8 @@ use zk_client::{Client, CreateOptions, ErrorKind, Stats, WatchMode, Watcher};
 use zk_embedded::{Config, Server};
 use zk_proto::{ErrorCode, EventType};
 use zk_recipes::{TreeCache, TreeLimits};
-use zk_tests::explore::{in_virtual_time, settle};
-use zk_tests::peer::{Network, Peer, TIMEOUT, data, notification, reply};
+use zk_test_support::explore::{in_virtual_time, settle};
+use zk_test_support::peer::{Network, Peer, TIMEOUT, data, notification, reply};
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 

@@ -22,10 +22,10 @@ use zk_proto::{
     Xid, Zxid,
 };
 use zk_recipes::{Lock, Options, Semaphore};
-use zk_tests::capture::{Capture, Told};
-use zk_tests::locks::{LOCK, World};
-use zk_tests::peer::{Bench, Network, SESSION, TIMEOUT, data, reply};
-use zk_tests::raw::{RawClient, hello};
+use zk_test_support::capture::{Capture, Told};
+use zk_test_support::locks::{LOCK, World};
+use zk_test_support::peer::{Bench, Network, SESSION, TIMEOUT, data, reply};
+use zk_test_support::raw::{RawClient, hello};
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 

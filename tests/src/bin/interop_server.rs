@@ -13,8 +13,8 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
-use zk_tests::server::{ServerConfig, ServerTls, Standalone};
-use zk_tests::tls::Certified;
+use zk_test_support::server::{ServerConfig, ServerTls, Standalone};
+use zk_test_support::tls::Certified;
 
 /// The tick of the sample `zoo.cfg`, from which the limits of session timeouts follow.
 const TICK: Duration = Duration::from_secs(2);

@@ -3,7 +3,7 @@
 use std::io::{copy, sink, stdin};
 
 use anyhow::Result;
-use zk_tests::server::{ServerConfig, Standalone};
+use zk_test_support::server::{ServerConfig, Standalone};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {

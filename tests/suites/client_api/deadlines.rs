@@ -6,8 +6,8 @@ use std::time::Duration;
 use zk_client::{Client, CreateOptions, ErrorKind, Outcome};
 use zk_embedded::{Config, Fault, OpCode, Server};
 use zk_proto::{GetDataRequest, SetDataRequest};
-use zk_tests::explore::{in_virtual_time, settle};
-use zk_tests::peer::{Bench, Clock, data};
+use zk_test_support::explore::{in_virtual_time, settle};
+use zk_test_support::peer::{Bench, Clock, data};
 
 const MS: Duration = Duration::from_millis(1);
 const LIMIT: Duration = Duration::from_millis(300);

@@ -15,8 +15,8 @@ use zk_client::{
     SessionState, WatchMode,
 };
 use zk_proto::*;
-use zk_tests::explore::{poll_once, settle};
-use zk_tests::peer::{
+use zk_test_support::explore::{poll_once, settle};
+use zk_test_support::peer::{
     Clock, Dial, Network, Peer, SESSION, TIMEOUT, data, expired, notification, payload, reply,
     stat_of, welcome,
 };

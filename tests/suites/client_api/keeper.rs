@@ -12,8 +12,8 @@ use zk_client::{
 };
 use zk_embedded::{Config, Server};
 use zk_proto::OpCode;
-use zk_tests::explore::{in_virtual_time, poll_once, settle, sweep};
-use zk_tests::peer::{Clock, Network};
+use zk_test_support::explore::{in_virtual_time, poll_once, settle, sweep};
+use zk_test_support::peer::{Clock, Network};
 
 const TIMEOUT: Duration = Duration::from_secs(6);
 

@@ -14,7 +14,7 @@ use zk_proto::{
     GetChildrenRequest, GetDataRequest, List, MultiOp, MultiRequest, SyncResponse, Text, Xid,
     frame,
 };
-use zk_tests::peer::{Bench, Clock, Network, Peer, SESSION, TIMEOUT, data, reply, stat_of};
+use zk_test_support::peer::{Bench, Clock, Network, Peer, SESSION, TIMEOUT, data, reply, stat_of};
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 

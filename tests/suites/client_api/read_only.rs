@@ -14,8 +14,10 @@ use zk_proto::{
     ConnectRequest, ConnectResponse, CreateMode, CreateRequest, GetDataRequest, List, SessionId,
     SyncRequest,
 };
-use zk_tests::explore::{in_virtual_time, settle};
-use zk_tests::peer::{Bench, Clock, Network, TIMEOUT, created, data, password, payload, welcome};
+use zk_test_support::explore::{in_virtual_time, settle};
+use zk_test_support::peer::{
+    Bench, Clock, Network, TIMEOUT, created, data, password, payload, welcome,
+};
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 const MS: Duration = Duration::from_millis(1);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::unbounded_channel;
 use zk_client::{Client, CreateOptions, Error, ErrorKind, Outcome, SessionKeeper};
 use zk_embedded::{Config, Fault, OpCode, Server};
-use zk_tests::explore::{in_virtual_time, settle};
+use zk_test_support::explore::{in_virtual_time, settle};
 
 const TIMEOUT: Duration = Duration::from_secs(6);
 

@@ -9,8 +9,8 @@ use zk_client::{
     Client, ClientBuilder, CreateOptions, ErrorKind, Host, SessionState, StreamEvent, WatchMode,
 };
 use zk_embedded::{Config, Server};
-use zk_tests::explore::{in_virtual_time, settle, sweep};
-use zk_tests::peer::{Network, SESSION, TIMEOUT, data};
+use zk_test_support::explore::{in_virtual_time, settle, sweep};
+use zk_test_support::peer::{Network, SESSION, TIMEOUT, data};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -2,7 +2,7 @@
 
 use zk_client::{Client, SessionState, StateEvent, StateStream};
 use zk_embedded::{Config, Server};
-use zk_tests::explore::{in_virtual_time, settle, sweep};
+use zk_test_support::explore::{in_virtual_time, settle, sweep};
 
 use SessionState::{Closed, Connected, Connecting, Disconnected, Expired};
 
@@ -76,7 +76,9 @@ fn a_wait_that_is_dropped_after_any_poll_loses_nothing() {
         let mut seen = Vec::new();
         for n in 0..polls {
             let mut next = std::pin::pin!(states.next());
-            if let std::task::Poll::Ready(event) = zk_tests::explore::poll_once(next.as_mut()) {
+            if let std::task::Poll::Ready(event) =
+                zk_test_support::explore::poll_once(next.as_mut())
+            {
                 seen.extend(event);
             }
             if n == 3 {

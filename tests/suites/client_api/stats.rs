@@ -9,7 +9,7 @@ use zk_proto::{
     CheckVersionRequest, ErrorCode, EventType, GetDataRequest, MultiOp, MultiRequest,
     MultiResponse, MultiResult, OpCode, Xid, Zxid,
 };
-use zk_tests::peer::{Bench, Network, TIMEOUT, data, password, reply};
+use zk_test_support::peer::{Bench, Network, TIMEOUT, data, password, reply};
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 

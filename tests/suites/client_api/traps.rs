@@ -20,8 +20,10 @@ use zk_proto::{
     WatcherEvent, Xid, Zxid,
 };
 use zk_recipes::{Guard, Lock, LockState, RwLock};
-use zk_tests::explore::{poll_once, settle, sweep};
-use zk_tests::peer::{Bench, Network, Peer, SESSION, TIMEOUT, created, data, reply, stat_of};
+use zk_test_support::explore::{poll_once, settle, sweep};
+use zk_test_support::peer::{
+    Bench, Network, Peer, SESSION, TIMEOUT, created, data, reply, stat_of,
+};
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zk_client::{Client, ErrorKind, SessionState};
 use zk_embedded::{Config, Server};
-use zk_tests::explore::{in_virtual_time, poll_once};
+use zk_test_support::explore::{in_virtual_time, poll_once};
 
 fn server() -> Server {
     Server::in_memory(Config::new().tick_time(Duration::from_secs(1)))

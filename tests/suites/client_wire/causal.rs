@@ -5,8 +5,8 @@ use std::time::Duration;
 use zk_client::{Client, ClientBuilder, CreateOptions, ErrorCode, ErrorKind, Outcome, Read, Zxid};
 use zk_embedded::{Config, Server};
 use zk_proto::SyncResponse;
-use zk_tests::explore::in_virtual_time;
-use zk_tests::peer::{Clock, Network, Peer, TIMEOUT};
+use zk_test_support::explore::in_virtual_time;
+use zk_test_support::peer::{Clock, Network, Peer, TIMEOUT};
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 

@@ -21,7 +21,7 @@ use zk_proto::{
     Create2Response, CreateResponse, ErrorCode, ExistsResponse, GetChildren2Response, List,
     MultiResponse, MultiResult, OpCode, SetDataResponse,
 };
-use zk_tests::peer::{
+use zk_test_support::peer::{
     Clock, Dialer, Network, Peer, SESSION, TIMEOUT, created, data, stat_of, there,
 };
 
@@ -748,8 +748,8 @@ async fn a_connect_that_is_dropped_after_any_poll_leaves_nothing_open() {
             let mut peer = network.dial().await.accept();
             // A client that gave up before it was connected may hang up at any time.
             if peer.frame().await.is_some() {
-                let welcome = zk_tests::peer::welcome(TIMEOUT);
-                peer.send(&zk_tests::peer::payload(&welcome)).await;
+                let welcome = zk_test_support::peer::welcome(TIMEOUT);
+                peer.send(&zk_test_support::peer::payload(&welcome)).await;
             }
             peer.serve().await.unwrap()
         });

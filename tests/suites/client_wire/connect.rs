@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use zk_client::{Client, ClientBuilder, ErrorKind, Outcome, SessionIdentity, SessionState};
 use zk_proto::{ErrorCode, SessionId, Zxid};
-use zk_tests::peer::{Clock, Network, SESSION, TIMEOUT, data, expired, password, payload, there};
+use zk_test_support::peer::{
+    Clock, Network, SESSION, TIMEOUT, data, expired, password, payload, there,
+};
 
 fn builder(network: &Network) -> ClientBuilder {
     Client::builder().connector(network.dialer()).session_timeout(TIMEOUT).seed(1)
 }
 
 /// A connected client with one server.
-async fn connected(network: &mut Network) -> (Client, zk_tests::peer::Peer) {
+async fn connected(network: &mut Network) -> (Client, zk_test_support::peer::Peer) {
     let connecting = builder(network).connect("zk1:1");
     let (client, peer) = tokio::join!(connecting, network.attach());
     (client.unwrap(), peer)
@@ -232,7 +234,7 @@ async fn a_connect_that_is_dropped_closes_what_it_opened() {
     peer.handshake().await;
     connecting.abort();
     assert!(connecting.await.unwrap_err().is_cancelled());
-    peer.send(&payload(&zk_tests::peer::welcome(TIMEOUT))).await;
+    peer.send(&payload(&zk_test_support::peer::welcome(TIMEOUT))).await;
     peer.expect("closeSession#1").await;
     peer.answer(&()).await;
     peer.expect_hangup().await;
@@ -413,8 +415,10 @@ async fn states_come_in_order() {
     assert_eq!(*states.borrow_and_update(), SessionState::Disconnected);
     let mut peer = network.dial().await.accept();
     peer.handshake().await;
-    let fake =
-        zk_proto::ConnectResponse { read_only: Some(true), ..zk_tests::peer::welcome(TIMEOUT) };
+    let fake = zk_proto::ConnectResponse {
+        read_only: Some(true),
+        ..zk_test_support::peer::welcome(TIMEOUT)
+    };
     peer.send(&payload(&fake)).await;
     states.changed().await.unwrap();
     assert_eq!(*states.borrow_and_update(), SessionState::ConnectedReadOnly);

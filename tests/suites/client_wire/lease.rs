@@ -9,7 +9,7 @@ use zk_client::{
     Client, ClientBuilder, CreateOptions, Deletion, Ended, Lapse, Lease, LeaseState, OwnedNode,
     SessionState,
 };
-use zk_tests::peer::{Network, Peer, TIMEOUT, created};
+use zk_test_support::peer::{Network, Peer, TIMEOUT, created};
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 

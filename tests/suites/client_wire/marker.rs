@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zk_client::{Client, Committed, CreateOptions, Error, ErrorCode, Marker, Op, Outcome};
 use zk_embedded::{Config, Fault, OpCode, Server};
-use zk_tests::explore::{in_virtual_time, poll_once};
+use zk_test_support::explore::{in_virtual_time, poll_once};
 
 const MARK: &str = "/m/mark-";
 

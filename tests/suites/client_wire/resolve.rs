@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use zk_client::{Client, CreateOptions, Error, ErrorCode, ErrorKind, Outcome};
 use zk_embedded::{Change, Config, Fault, OpCode, Server};
-use zk_tests::explore::in_virtual_time;
-use zk_tests::peer::Clock;
+use zk_test_support::explore::in_virtual_time;
+use zk_test_support::peer::Clock;
 
 const NODE: &str = "/f/n";
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();

@@ -8,7 +8,7 @@ use zk_client::{
     Client, ClientBuilder, ErrorKind, SaslError, SaslExchange, SaslMechanism, SaslStart, SaslStep,
 };
 use zk_proto::{Secret, SetSaslResponse};
-use zk_tests::peer::{Clock, Network, Peer, TIMEOUT, data};
+use zk_test_support::peer::{Clock, Network, Peer, TIMEOUT, data};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -15,8 +15,8 @@ use zk_client::{
     TlsConnector, TlsOptions,
 };
 use zk_embedded::{Config, Server};
-use zk_tests::peer::Clock;
-use zk_tests::tls::{Authority, Certified, Front, VERSION_1};
+use zk_test_support::peer::Clock;
+use zk_test_support::tls::{Authority, Certified, Front, VERSION_1};
 
 const BOTH: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
 

@@ -9,8 +9,8 @@ use zk_client::{
 };
 use zk_embedded::{Change, Config, Fault, OpCode, Server};
 use zk_proto::{GetChildren2Response, List};
-use zk_tests::explore::{in_virtual_time, settle, sweep};
-use zk_tests::peer::{Network, Peer, SESSION, TIMEOUT, created, stat_of};
+use zk_test_support::explore::{in_virtual_time, settle, sweep};
+use zk_test_support::peer::{Network, Peer, SESSION, TIMEOUT, created, stat_of};
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 

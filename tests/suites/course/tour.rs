@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
-use zk_tests::tour::{check, run};
+use zk_test_support::tour::{check, run};
 
 #[tokio::test]
 async fn the_tour_needs_no_other_server() -> Result<()> {

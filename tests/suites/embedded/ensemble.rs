@@ -9,8 +9,8 @@ use zk_client::{
 };
 use zk_embedded::{Config, Core, Ensemble, Fault, OpCode, SessionId, Zxid};
 use zk_proto::{CloseSessionRequest, ConnectRequest, CreateMode, SyncRequest, Text};
-use zk_tests::peer::Clock;
-use zk_tests::raw::{RawClient, create, exists, get_data, hello, set_data};
+use zk_test_support::peer::Clock;
+use zk_test_support::raw::{RawClient, create, exists, get_data, hello, set_data};
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 const MS: fn(u64) -> Duration = Duration::from_millis;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use zk_client::{Client, CreateOptions, ErrorKind, Op, Outcome, Read, SessionState, WatchMode};
 use zk_embedded::{Config, ErrorCode, Fault, OpCode, Server};
 use zk_proto::{CreateMode, MultiOp, MultiRequest, PingRequest, SetDataRequest, SyncRequest, Text};
-use zk_tests::peer::Clock;
-use zk_tests::raw::{RawClient, create, delete, exists, get_data, request, set_data};
+use zk_test_support::peer::Clock;
+use zk_test_support::raw::{RawClient, create, delete, exists, get_data, request, set_data};
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();

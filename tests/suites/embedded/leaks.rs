@@ -2,8 +2,8 @@
 
 use zk_embedded::{Config, Server, ServerVersion};
 
-zk_tests::leak_claims!(leaks, Server::start().await?);
-zk_tests::leak_claims!(
+zk_test_support::leak_claims!(leaks, Server::start().await?);
+zk_test_support::leak_claims!(
     leaks_of_3_8,
     Server::with(Config::new().server_version(ServerVersion::V3_8)).await?
 );

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use zk_client::{Client, CreateOptions, WatchMode};
 use zk_embedded::{Change, Config, Server, WatcherType};
 use zk_proto::{Acl, CreateMode, List, MultiOp, MultiRequest, SetAclRequest};
-use zk_tests::raw::{RawClient, create, delete, framed, get_data, hello, set_data};
+use zk_test_support::raw::{RawClient, create, delete, framed, get_data, hello, set_data};
 
 #[tokio::test]
 async fn servers_have_nothing_in_common() {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use zk_embedded::{Config, Core, Fault, Server};
 use zk_proto::{AddWatchMode, AddWatchRequest, CreateMode, CreateRequest, OpCode, SetDataRequest};
-use zk_tests::peer::Clock;
-use zk_tests::raw::{RawClient, create, exists, framed, get_data, hello, request, set_data};
+use zk_test_support::peer::Clock;
+use zk_test_support::raw::{RawClient, create, exists, framed, get_data, hello, request, set_data};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 

@@ -9,7 +9,7 @@ use zk_proto::{
     Acl, CheckVersionRequest, CreateMode, CreateRequest, Decode, ErrorCode, List, MultiOp,
     MultiRequest, MultiResponse, MultiResult, Reader, ReplyHeader,
 };
-use zk_tests::raw::{RawClient, create, delete, get_data, request};
+use zk_test_support::raw::{RawClient, create, delete, get_data, request};
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 

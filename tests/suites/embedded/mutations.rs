@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_client::{Client, CreateOptions, Error, Op, Read};
 use zk_embedded::{Config, Fault, OpCode, Server};
-use zk_tests::explore::in_virtual_time;
-use zk_tests::raw::{RawClient, exists, get_data};
+use zk_test_support::explore::in_virtual_time;
+use zk_test_support::raw::{RawClient, exists, get_data};
 
 /// How long a client may need for anything, with a session timeout of 6 s.
 const PATIENCE: Duration = Duration::from_secs(120);

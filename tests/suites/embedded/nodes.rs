@@ -5,8 +5,8 @@ use std::time::Duration;
 use zk_client::{Client, CreateOptions, ErrorCode, Op};
 use zk_embedded::{Config, Server, ServerVersion};
 use zk_proto::{Acl, CreateMode, CreateTtlRequest, List, Zxid};
-use zk_tests::peer::Clock;
-use zk_tests::raw::{RawClient, create, delete, exists, get_children, hello, set_data};
+use zk_test_support::peer::Clock;
+use zk_test_support::raw::{RawClient, create, delete, exists, get_children, hello, set_data};
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 const CONTAINER: CreateMode = CreateMode::CONTAINER;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use zk_client::{Client, CreateOptions, ErrorKind, Outcome, SessionState};
 use zk_embedded::{Config, Fault, OpCode, Server};
 use zk_proto::*;
-use zk_tests::peer::Clock;
-use zk_tests::raw::{
+use zk_test_support::peer::Clock;
+use zk_test_support::raw::{
     RawClient, create, delete, exists, framed, get_children, get_data, hello, request, set_data,
 };
 

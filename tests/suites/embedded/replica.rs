@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use zk_embedded::{Config, ConnectionId, Core};
 use zk_proto::{CreateMode, OpCode, SessionId};
-use zk_tests::raw::{create, exists, framed, hello, request};
+use zk_test_support::raw::{create, exists, framed, hello, request};
 
 /// A server with one client.
 struct Replica {

@@ -9,8 +9,8 @@ use zk_proto::{
     ErrorCode, GetDataResponse, GetSaslRequest, OpCode, Password, Reader, ReplyHeader, Secret,
     Zxid, frame,
 };
-use zk_tests::peer::Clock;
-use zk_tests::raw::{
+use zk_test_support::peer::Clock;
+use zk_test_support::raw::{
     RawClient, create, exists, framed, get_children, get_data, hello, request, set_data,
 };
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use zk_embedded::{Config, Server, ServerVersion};
 use zk_proto::*;
-use zk_tests::raw::{RawClient, create, delete, exists, get_children, get_data, request, set_data};
+use zk_test_support::raw::{
+    RawClient, create, delete, exists, get_children, get_data, request, set_data,
+};
 
 const PERSISTENT: CreateMode = CreateMode::PERSISTENT;
 const BOTH: [ServerVersion; 2] = [ServerVersion::V3_8, ServerVersion::V3_9];

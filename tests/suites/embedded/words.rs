@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_embedded::{Config, Server, ServerVersion};
 use zk_proto::{ConnectRequest, CreateMode};
-use zk_tests::raw::{RawClient, create, exists, framed, get_children, hello};
+use zk_test_support::raw::{RawClient, create, exists, framed, get_children, hello};
 
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
 

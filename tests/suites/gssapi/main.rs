@@ -14,8 +14,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 use zk_client::{Client, ErrorCode};
-use zk_tests::kdc::{Kdc, REALM};
-use zk_tests::server::{ServerConfig, Standalone};
+use zk_test_support::kdc::{Kdc, REALM};
+use zk_test_support::server::{ServerConfig, Standalone};
 
 /// The principal of the server.
 const SERVER: &str = "zookeeper/localhost";

@@ -13,10 +13,10 @@ use tokio::process::Command;
 use zk_client::Client;
 use zk_embedded::{Config, Server, ServerVersion};
 use zk_recipes::Lock;
-use zk_tests::contender::Contender;
-use zk_tests::foreign::{Curator, Program, ZkCli};
-use zk_tests::relay::Relay;
-use zk_tests::server::Standalone;
+use zk_test_support::contender::Contender;
+use zk_test_support::foreign::{Curator, Program, ZkCli};
+use zk_test_support::relay::Relay;
+use zk_test_support::server::Standalone;
 
 /// Runs all clients against the server that `$start` yields, new and empty each time.
 macro_rules! serves_foreign_clients {

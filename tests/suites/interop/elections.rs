@@ -3,8 +3,8 @@
 use anyhow::Result;
 use zk_client::Client;
 use zk_recipes::{Election, Layout, Leaders, Options};
-use zk_tests::foreign::Curator;
-use zk_tests::server::Standalone;
+use zk_test_support::foreign::Curator;
+use zk_test_support::server::Standalone;
 
 use crate::locks::{kazoo, queued};
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use zk_client::Client;
 use zk_recipes::{Group, Members};
-use zk_tests::server::Standalone;
+use zk_test_support::server::Standalone;
 
 use crate::locks::kazoo;
 

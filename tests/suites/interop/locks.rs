@@ -11,9 +11,9 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use zk_client::{Client, CreateOptions};
 use zk_recipes::{ErrorKind, Layout, Lock, MultiLock, Options, Owner, ReentrantLock, RwLock};
-use zk_tests::contender::Contender;
-use zk_tests::foreign::{Curator, Program};
-use zk_tests::server::Standalone;
+use zk_test_support::contender::Contender;
+use zk_test_support::foreign::{Curator, Program};
+use zk_test_support::server::Standalone;
 
 /// Turns of each contender.
 pub(crate) const TURNS: u32 = 150;

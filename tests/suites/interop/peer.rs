@@ -4,8 +4,8 @@ use std::env;
 
 use anyhow::{Context, Result};
 use tokio::process::Command;
-use zk_tests::foreign::Program;
-use zk_tests::server::Standalone;
+use zk_test_support::foreign::Program;
+use zk_test_support::server::Standalone;
 
 use crate::locks::{Counter, TURNS, done, ours};
 

@@ -5,7 +5,7 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
-use zk_tests::foreign::{Program, with_curator};
+use zk_test_support::foreign::{Program, with_curator};
 
 const README: &str = include_str!("../../zk-embedded/README.md");
 

@@ -5,8 +5,8 @@ use anyhow::{Context, Result, ensure};
 use tempfile::NamedTempFile;
 use zk_client::{Client, EventType, StreamEvent, WatchMode, WatchStream};
 use zk_recipes::{ErrorKind, Layout, Options, Semaphore};
-use zk_tests::foreign::Curator;
-use zk_tests::server::Standalone;
+use zk_test_support::foreign::Curator;
+use zk_test_support::server::Standalone;
 
 use crate::locks::{kazoo, queued};
 

@@ -14,11 +14,11 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use zk_client::{Client, CreateOptions};
 use zk_recipes::{ErrorKind, Guard, Lock};
-use zk_tests::contender::Contender;
-use zk_tests::history::{Event, History, Ledger, Mode, Problem, Store, check};
-use zk_tests::peer::Clock;
-use zk_tests::relay::Relay;
-use zk_tests::server::{Ensemble, ServerConfig, Standalone};
+use zk_test_support::contender::Contender;
+use zk_test_support::history::{Event, History, Ledger, Mode, Problem, Store, check};
+use zk_test_support::peer::Clock;
+use zk_test_support::relay::Relay;
+use zk_test_support::server::{Ensemble, ServerConfig, Standalone};
 
 const LOCK: &str = "/locks/chaos";
 /// The session timeout of contenders that must survive all failures.

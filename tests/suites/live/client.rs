@@ -9,9 +9,9 @@ use zk_client::{
     Client, CreateOptions, ErrorCode, ErrorKind, EventType, Id, Limits, OpCode, Outcome, Reconfig,
     SessionState, StreamEvent, WatchMode, Watcher,
 };
-use zk_tests::claims::equipped;
-use zk_tests::fault::{Fault, Faults};
-use zk_tests::server::{Ensemble, ServerConfig, Standalone};
+use zk_test_support::claims::equipped;
+use zk_test_support::fault::{Fault, Faults};
+use zk_test_support::server::{Ensemble, ServerConfig, Standalone};
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
@@ -25,7 +25,7 @@ async fn sees(watch: &mut Watcher, kind: EventType, path: &str) -> Result<bool> 
     Ok(event.missed)
 }
 
-zk_tests::claims_at_once!(
+zk_test_support::claims_at_once!(
     every_claim_holds_on_a_standalone,
     Standalone::with(&equipped(ServerConfig::default())).await?,
     client_claims,
@@ -36,7 +36,7 @@ zk_tests::claims_at_once!(
     counter_claims,
     tree_cache_claims,
 );
-zk_tests::claims_at_once!(
+zk_test_support::claims_at_once!(
     every_claim_holds_on_an_ensemble,
     Ensemble::with(&equipped(ServerConfig::default()), 3).await?,
     client_claims,
@@ -47,7 +47,7 @@ zk_tests::claims_at_once!(
     counter_claims,
     tree_cache_claims,
 );
-zk_tests::alone_claims!(standalone, Standalone::start().await?);
+zk_test_support::alone_claims!(standalone, Standalone::start().await?);
 
 #[tokio::test]
 async fn watches_survive_the_server_and_tell_what_was_missed() -> Result<()> {
@@ -202,7 +202,7 @@ async fn no_server_is_an_error_that_names_the_server() -> Result<()> {
 #[tokio::test]
 async fn the_tour_is_told_to_its_end() -> Result<()> {
     let server = Standalone::start().await?;
-    zk_tests::tour::check(&["--connect", &server.address()]).await
+    zk_test_support::tour::check(&["--connect", &server.address()]).await
 }
 
 #[tokio::test]

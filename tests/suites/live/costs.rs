@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zk_client::{Client, CreateOptions};
 use zk_recipes::{FencingToken, Lock, Options, Owner, ReentrantLock};
-use zk_tests::contender::Contender;
-use zk_tests::server::{ServerConfig, Standalone};
+use zk_test_support::contender::Contender;
+use zk_test_support::server::{ServerConfig, Standalone};
 
 const LOCK: &str = "/locks/costs";
 /// The session timeout of all clients. Sessions ping when they have been idle for a third of it.

@@ -13,8 +13,8 @@ use zk_proto::{
     AuthPacket, ConnectResponse, CreateMode, Decode, Encode, GetSaslRequest, MultiOp, MultiRequest,
     OpCode, Secret,
 };
-use zk_tests::raw::{RawClient, create, delete, exists, get_data, hello};
-use zk_tests::server::{ServerConfig, Standalone, four_letter};
+use zk_test_support::raw::{RawClient, create, delete, exists, get_data, hello};
+use zk_test_support::server::{ServerConfig, Standalone, four_letter};
 
 /// Requests for each seed, not counting those that reconnect and clean up.
 const REQUESTS: usize = 410;

@@ -11,8 +11,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use zk_client::{Client, CreateOptions};
-use zk_tests::relay::Relay;
-use zk_tests::server::{Ensemble, Server, ServerConfig, Standalone};
+use zk_test_support::relay::Relay;
+use zk_test_support::server::{Ensemble, Server, ServerConfig, Standalone};
 
 #[tokio::test]
 async fn starts_serves_and_stops() -> Result<()> {

@@ -1,5 +1,5 @@
 //! Clients leave nothing behind on a real server.
 
-use zk_tests::server::Standalone;
+use zk_test_support::server::Standalone;
 
-zk_tests::leak_claims!(leaks, Standalone::start().await?);
+zk_test_support::leak_claims!(leaks, Standalone::start().await?);

@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Result, ensure};
 use tokio::task::JoinSet;
 use zk_recipes::Lock;
-use zk_tests::claims::lock::{LOCK, connect, one_ticket_at, queue, queued};
-use zk_tests::fault::Faults;
-use zk_tests::server::{Ensemble, Standalone};
+use zk_test_support::claims::lock::{LOCK, connect, one_ticket_at, queue, queued};
+use zk_test_support::fault::Faults;
+use zk_test_support::server::{Ensemble, Standalone};
 
-zk_tests::lock_claims!(real, Standalone::start().await?);
-zk_tests::semaphore_claims!(semaphore, Standalone::start().await?);
-zk_tests::barrier_claims!(barrier, Standalone::start().await?);
-zk_tests::group_claims!(group, Standalone::start().await?);
-zk_tests::partitioner_claims!(partitioner, Standalone::start().await?);
+zk_test_support::lock_claims!(real, Standalone::start().await?);
+zk_test_support::semaphore_claims!(semaphore, Standalone::start().await?);
+zk_test_support::barrier_claims!(barrier, Standalone::start().await?);
+zk_test_support::group_claims!(group, Standalone::start().await?);
+zk_test_support::partitioner_claims!(partitioner, Standalone::start().await?);
 
 /// A server that lags reports several turns at once.
 #[tokio::test]

@@ -16,11 +16,11 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use zk_client::{Acl, Client, CreateOptions};
 use zk_recipes::{Guard, Lock, LockState};
-use zk_tests::capture::Capture;
-use zk_tests::contender::Contender;
-use zk_tests::history::{Event, History, Ledger, Mode, Problem, Store, check};
-use zk_tests::relay::Relay;
-use zk_tests::server::{Ensemble, ServerConfig};
+use zk_test_support::capture::Capture;
+use zk_test_support::contender::Contender;
+use zk_test_support::history::{Event, History, Ledger, Mode, Problem, Store, check};
+use zk_test_support::relay::Relay;
+use zk_test_support::server::{Ensemble, ServerConfig};
 
 const TICK: Duration = Duration::from_millis(200);
 const SESSION: Duration = Duration::from_secs(2);

@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 use zk_client::Client;
 use zk_recipes::Lock;
-use zk_tests::contender::Contender;
-use zk_tests::server::{Ensemble, ServerConfig};
+use zk_test_support::contender::Contender;
+use zk_test_support::server::{Ensemble, ServerConfig};
 
 const LOCK: &str = "/locks/processes";
 const PROCESSES: u32 = 2;

@@ -12,10 +12,10 @@ use zk_proto::{
     MultiRequest, OpCode, Password, Reader, ReplyHeader, Secret, SessionId, SetAclRequest,
     SyncRequest, Text,
 };
-use zk_tests::raw::{
+use zk_test_support::raw::{
     RawClient, create, delete, exists, framed, get_children, get_data, hello, set_data,
 };
-use zk_tests::server::{Ensemble, ServerConfig, four_letter};
+use zk_test_support::server::{Ensemble, ServerConfig, four_letter};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

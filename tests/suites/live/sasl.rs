@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use zk_client::{
     Acl, Client, ClientBuilder, CreateOptions, ErrorCode, ErrorKind, Id, Perms, SessionState,
 };
-use zk_tests::server::{ServerConfig, Standalone};
+use zk_test_support::server::{ServerConfig, Standalone};
 
 /// A user name and a password that need every kind of quoting.
 const ODD: (&str, &str) = ("b\u{f6}b \u{20ac}", "p=\u{e4},ss \u{20ac}");

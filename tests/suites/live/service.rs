@@ -14,9 +14,9 @@ use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use tokio::time::{sleep, timeout};
 use zk_client::Client;
-use zk_tests::contender::Contender;
-use zk_tests::relay::Relay;
-use zk_tests::server::{Ensemble, Server, ServerConfig, Standalone};
+use zk_test_support::contender::Contender;
+use zk_test_support::relay::Relay;
+use zk_test_support::server::{Ensemble, Server, ServerConfig, Standalone};
 
 const WORKERS: usize = 4;
 /// How long a disturbance lasts, in seconds: longer than the second for which sessions live.

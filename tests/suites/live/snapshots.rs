@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use zk_client::{Acl, Client, CreateOptions, Id, Perms};
 use zk_embedded::{Config, Server};
 use zk_recipes::{Cached, Freshness, TreeCache, TreeLimits};
-use zk_tests::server::{ServerConfig, Standalone};
+use zk_test_support::server::{ServerConfig, Standalone};
 
 /// A node whose only child is ephemeral.
 const OWNER: &str = "/owner";

@@ -8,12 +8,12 @@ use zk_client::{
     Acl, Client, ClientBuilder, CreateOptions, ErrorCode, ErrorKind, Id, Pem, Perms, ServerName,
     TlsConnector, TlsOptions,
 };
-use zk_tests::claims::equipped;
-use zk_tests::claims::target::Target;
-use zk_tests::server::{Ensemble, ServerConfig, ServerTls, Standalone};
-use zk_tests::tls::{Authority, Certified};
+use zk_test_support::claims::equipped;
+use zk_test_support::claims::target::Target;
+use zk_test_support::server::{Ensemble, ServerConfig, ServerTls, Standalone};
+use zk_test_support::tls::{Authority, Certified};
 
-zk_tests::claims_at_once!(
+zk_test_support::claims_at_once!(
     every_claim_holds_on_a_standalone_over_tls,
     standalone().await?,
     client_claims,
@@ -21,7 +21,7 @@ zk_tests::claims_at_once!(
     operation_claims,
     auth_claims,
 );
-zk_tests::claims_at_once!(
+zk_test_support::claims_at_once!(
     every_claim_holds_on_an_ensemble_over_tls,
     ensemble().await?,
     client_claims,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_client::{Credential, Limit, Rejected, SessionState};
 use zk_proto::{ErrorCode, ExistsRequest, GetDataRequest, SyncRequest, Xid};
-use zk_tests::peer::{Bench, TIMEOUT, data, payload, reply, there, welcome};
+use zk_test_support::peer::{Bench, TIMEOUT, data, payload, reply, there, welcome};
 
 const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
 

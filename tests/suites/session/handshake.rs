@@ -7,7 +7,9 @@ use zk_client::{SessionConfig, SessionIdentity, SessionState};
 use zk_proto::{
     ConnectRequest, ConnectResponse, ErrorCode, GetDataRequest, Password, SessionId, Xid, Zxid,
 };
-use zk_tests::peer::{Bench, SESSION, TIMEOUT, data, expired, password, payload, reply, welcome};
+use zk_test_support::peer::{
+    Bench, SESSION, TIMEOUT, data, expired, password, payload, reply, welcome,
+};
 
 const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
 

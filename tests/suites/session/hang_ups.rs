@@ -6,7 +6,7 @@
 use zk_client::session::Event;
 use zk_client::{Failure, Hangup};
 use zk_proto::{CreateMode, CreateRequest, ErrorCode, GetDataRequest, List, SetDataRequest};
-use zk_tests::peer::{Bench, TIMEOUT, reply};
+use zk_test_support::peer::{Bench, TIMEOUT, reply};
 
 const LOST: &str = "1 lost, sent";
 

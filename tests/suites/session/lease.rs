@@ -10,7 +10,7 @@ use zk_proto::{
     CheckVersionRequest, CreateMode, CreateRequest, DeleteRequest, ErrorCode, EventType,
     ExistsResponse, GetDataRequest, List, MultiOp, MultiRequest, OpCode, SyncResponse, Text, Xid,
 };
-use zk_tests::peer::{
+use zk_test_support::peer::{
     Bench, SESSION, TIMEOUT, created, data, expired, payload, reply, stat_of, welcome,
 };
 

@@ -9,7 +9,7 @@ use zk_client::session::{Event, OwnedNodeId};
 use zk_proto::{
     CreateMode, CreateRequest, ErrorCode, ExistsResponse, List, OpCode, SyncResponse, Text,
 };
-use zk_tests::peer::{Bench, Request, SESSION, TIMEOUT, created, payload, stat_of, welcome};
+use zk_test_support::peer::{Bench, Request, SESSION, TIMEOUT, created, payload, stat_of, welcome};
 
 const HISTORIES: u64 = 4_000;
 

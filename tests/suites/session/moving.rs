@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_client::{Hangup, Sasl};
 use zk_proto::{ErrorCode, GetDataRequest, Secret, SetSaslResponse, Xid};
-use zk_tests::peer::{Bench, TIMEOUT, data, payload, reply, welcome};
+use zk_test_support::peer::{Bench, TIMEOUT, data, payload, reply, welcome};
 
 const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
 const MOVING: &str = "hangup: moving to another server";

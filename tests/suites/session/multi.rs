@@ -9,7 +9,7 @@ use zk_proto::{
     DeleteRequest, ErrorCode, ExistsResponse, GetDataRequest, GetDataResponse, List, MultiOp,
     MultiRequest, MultiResponse, MultiResult, Zxid,
 };
-use zk_tests::peer::{Bench, SESSION, TIMEOUT, created, data, expired, payload, stat_of};
+use zk_test_support::peer::{Bench, SESSION, TIMEOUT, created, data, expired, payload, stat_of};
 
 const READ: &str = "/locks/u-read-";
 const WRITE: &str = "/locks/u-write-";

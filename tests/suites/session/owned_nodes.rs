@@ -7,7 +7,7 @@ use zk_proto::{
     GetChildren2Request, GetChildren2Response, GetChildrenRequest, GetChildrenResponse,
     GetDataRequest, List, OpCode, SessionId, SyncResponse, Text, Zxid,
 };
-use zk_tests::peer::{
+use zk_test_support::peer::{
     Bench, Request, SESSION, TIMEOUT, created, expired, payload, stat_of, there, welcome,
 };
 

@@ -7,7 +7,7 @@ use zk_proto::{
     CreateMode, CreateRequest, ErrorCode, EventType, GetAllChildrenNumberRequest, GetDataRequest,
     GetEphemeralsRequest, List, ReconfigRequest, SetDataRequest, Text, Xid, Zxid, frame,
 };
-use zk_tests::peer::{Bench, TIMEOUT, data, notification, payload, reply, welcome};
+use zk_test_support::peer::{Bench, TIMEOUT, data, notification, payload, reply, welcome};
 
 const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
 
@@ -346,7 +346,7 @@ fn every_request_is_over_once_when_the_session_is() {
             |bench| {
                 bench.cut();
                 bench.connect();
-                bench.frame(payload(&zk_tests::peer::expired()));
+                bench.frame(payload(&zk_test_support::peer::expired()));
             },
             &[
                 "3 lost, sent",
@@ -367,7 +367,7 @@ fn every_request_is_over_once_when_the_session_is() {
                 bench.answer(3, &());
                 bench.cut();
                 bench.connect();
-                bench.frame(payload(&zk_tests::peer::expired()));
+                bench.frame(payload(&zk_test_support::peer::expired()));
             },
             &[
                 "3 ok",

@@ -7,7 +7,7 @@ use zk_proto::{
     CreateMode, CreateRequest, DeleteRequest, ErrorCode, List, OpCode, SyncRequest, SyncResponse,
     Text,
 };
-use zk_tests::peer::{Bench, TIMEOUT, created};
+use zk_test_support::peer::{Bench, TIMEOUT, created};
 
 const STEM: &str = "/locks/x-";
 const NODE: &str = "/locks/x-0000000003";

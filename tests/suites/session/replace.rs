@@ -7,7 +7,7 @@ use zk_proto::{
     CreateMode, CreateRequest, CreateResponse, DeleteRequest, ErrorCode, ExistsResponse,
     GetDataRequest, List, MultiOp, MultiRequest, MultiResponse, MultiResult, OpCode,
 };
-use zk_tests::peer::{Bench, SESSION, created, stat_of};
+use zk_test_support::peer::{Bench, SESSION, created, stat_of};
 
 const OLD: &str = "/locks/x-0000000003";
 const STEM: &str = "/locks/y-";

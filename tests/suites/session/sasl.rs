@@ -2,7 +2,7 @@
 
 use zk_client::{ProtocolError, Sasl, SaslError, SaslExchange, SaslMechanism, SaslStart, SaslStep};
 use zk_proto::{ErrorCode, GetDataRequest, Secret, SessionId, SetSaslResponse, Xid};
-use zk_tests::peer::{Bench, Request, TIMEOUT, data, payload, reply, welcome};
+use zk_test_support::peer::{Bench, Request, TIMEOUT, data, payload, reply, welcome};
 
 const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
 

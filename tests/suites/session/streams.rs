@@ -6,7 +6,7 @@ use zk_client::session::{Watch, WatchId, WatchKind};
 use zk_proto::{
     ErrorCode, ErrorResponse, EventType, ExistsRequest, GetChildrenRequest, GetDataRequest,
 };
-use zk_tests::peer::{Bench, data, notification, there};
+use zk_test_support::peer::{Bench, data, notification, there};
 
 const PERSISTENT: WatchMode = WatchMode::Persistent;
 const RECURSIVE: WatchMode = WatchMode::PersistentRecursive;

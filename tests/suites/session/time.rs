@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zk_client::{LeaseState, SessionConfig};
 use zk_proto::{CreateMode, CreateRequest, ErrorCode, EventType, GetDataRequest, List, Xid};
-use zk_tests::peer::{Bench, TIMEOUT, created, data, payload, reply, welcome};
+use zk_test_support::peer::{Bench, TIMEOUT, created, data, payload, reply, welcome};
 
 const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
 const MS: Duration = Duration::from_millis(1);

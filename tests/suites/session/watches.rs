@@ -5,7 +5,7 @@ use zk_proto::{
     ErrorCode, EventType, ExistsRequest, GetChildrenRequest, GetDataRequest, KeeperState, List,
     SetDataRequest, SetDataResponse, SetWatches, WatcherEvent, Xid, Zxid,
 };
-use zk_tests::peer::{Bench, SESSION, data, notification, reply, stat_of, there};
+use zk_test_support::peer::{Bench, SESSION, data, notification, reply, stat_of, there};
 
 /// Sets a watch with the request for that kind.
 fn ask(bench: &mut Bench, kind: WatchKind, path: &str, watcher: u32) -> WatchId {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use zk_tests::tour;
+use zk_test_support::tour;
 
 #[tokio::test]
 async fn each_example_of_the_client_runs_to_its_end() {

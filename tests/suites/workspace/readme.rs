@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use zk_embedded::Server;
-use zk_tests::tour;
+use zk_test_support::tour;
 
 /// The code of the README, unchanged.
 mod a_test {

@@ -8,10 +8,10 @@ use zk_proto::{CreateRequest, GetChildren2Response, List, SyncResponse, Text};
 use zk_recipes::{
     Election, ErrorKind, Layout, Lock, LockState, Loss, Options, Release, RwLock, Semaphore, retry,
 };
-use zk_tests::explore::{Script, actor, explore, sweep};
-use zk_tests::locks::{LOCK, TIMEOUT, World, settle};
-use zk_tests::peer::{Clock, Network, Peer, SESSION, stat_of};
-use zk_tests::raw::{RawClient, delete};
+use zk_test_support::explore::{Script, actor, explore, sweep};
+use zk_test_support::locks::{LOCK, TIMEOUT, World, settle};
+use zk_test_support::peer::{Clock, Network, Peer, SESSION, stat_of};
+use zk_test_support::raw::{RawClient, delete};
 
 /// Takes the lock, checks that the guard is the owner, and releases it.
 async fn turn(world: &World, lock: &Lock) {

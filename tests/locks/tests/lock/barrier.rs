@@ -8,8 +8,8 @@ use tokio::time::timeout;
 use zk_client::{Client, ErrorCode};
 use zk_embedded::{Fault, OpCode};
 use zk_recipes::{Barrier, Error};
-use zk_tests::explore::{Script, explore, poll_once, settle, sweep};
-use zk_tests::locks::{TIMEOUT, World};
+use zk_test_support::explore::{Script, explore, poll_once, settle, sweep};
+use zk_test_support::locks::{TIMEOUT, World};
 
 const PATH: &str = "/barriers/one";
 

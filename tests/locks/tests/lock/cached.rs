@@ -11,8 +11,8 @@ use tokio::time::{sleep, timeout};
 use zk_client::{CreateOptions, ErrorCode, ErrorKind, SessionKeeper};
 use zk_embedded::{Fault, OpCode};
 use zk_recipes::{Cached, Error, Freshness};
-use zk_tests::explore::{Script, explore, settle};
-use zk_tests::locks::{TIMEOUT, World};
+use zk_test_support::explore::{Script, explore, settle};
+use zk_test_support::locks::{TIMEOUT, World};
 
 const PATH: &str = "/config";
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();

@@ -7,8 +7,8 @@ use std::time::Duration;
 use zk_client::{Op, Outcome};
 use zk_embedded::Fault;
 use zk_recipes::{ErrorKind, Lock, LockState, Loss, Release, Timeout};
-use zk_tests::explore::{Script, actor, explore, in_virtual_time, poll_once, settle};
-use zk_tests::locks::{LOCK, TIMEOUT, World};
+use zk_test_support::explore::{Script, actor, explore, in_virtual_time, poll_once, settle};
+use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
 #[test]
 fn an_acquire_may_be_dropped_at_any_moment() {

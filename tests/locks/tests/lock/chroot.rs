@@ -9,7 +9,7 @@ use zk_recipes::{
     Barrier, Counter, DoubleBarrier, Election, Error, Group, Layout, Lock, MultiLock, Options,
     Owner, ReentrantLock, RwLock, Semaphore,
 };
-use zk_tests::locks::{LOCK, World, settle};
+use zk_test_support::locks::{LOCK, World, settle};
 
 type Attempt = fn(Client) -> Pin<Box<dyn Future<Output = Result<(), Error>>>>;
 

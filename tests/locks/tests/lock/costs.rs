@@ -8,8 +8,8 @@ use zk_recipes::{
     Barrier, Cached, Counter, DoubleBarrier, Election, Group, Options, Semaphore, TreeCache,
     TreeLimits,
 };
-use zk_tests::explore::settle;
-use zk_tests::locks::{Costs, World};
+use zk_test_support::explore::settle;
+use zk_test_support::locks::{Costs, World};
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 

@@ -10,8 +10,8 @@ use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, ErrorCode, Outcome};
 use zk_embedded::{Fault, OpCode};
 use zk_recipes::{Counter, CounterFormat, Error, ErrorKind};
-use zk_tests::explore::{Script, explore, poll_once, settle};
-use zk_tests::locks::{TIMEOUT, World};
+use zk_test_support::explore::{Script, explore, poll_once, settle};
+use zk_test_support::locks::{TIMEOUT, World};
 
 const PATH: &str = "/counters/one";
 

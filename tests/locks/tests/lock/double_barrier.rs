@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, ErrorCode, Op, Zxid};
 use zk_embedded::{Change, Fault, OpCode};
 use zk_recipes::{DoubleBarrier, Error, ErrorKind, LockState, Loss, Round};
-use zk_tests::explore::{Script, actor, explore, poll_once, settle, sweep};
-use zk_tests::locks::{LOCK, TIMEOUT, WRITE_FAULTS, World};
+use zk_test_support::explore::{Script, actor, explore, poll_once, settle, sweep};
+use zk_test_support::locks::{LOCK, TIMEOUT, WRITE_FAULTS, World};
 
 fn of(client: &Client, parties: u32) -> DoubleBarrier {
     DoubleBarrier::new(client, LOCK, parties).unwrap()

@@ -10,8 +10,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::yield_now;
 use zk_client::Client;
 use zk_recipes::{Error, Guard, Lock, Options};
-use zk_tests::explore::poll_once;
-use zk_tests::locks::{LOCK, TIMEOUT, World, settle};
+use zk_test_support::explore::poll_once;
+use zk_test_support::locks::{LOCK, TIMEOUT, World, settle};
 
 type Acquiring = Pin<Box<dyn Future<Output = Result<Guard, Error>>>>;
 

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, ErrorCode};
 use zk_embedded::{Fault, OpCode};
 use zk_recipes::{Election, FencingToken, Layout, Leaders, LockState, Loss, Options, StepDown};
-use zk_tests::explore::{Script, explore, poll_once, settle};
-use zk_tests::locks::{LOCK, TIMEOUT, World};
+use zk_test_support::explore::{Script, explore, poll_once, settle};
+use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
 fn election(client: &Client, name: &str) -> Election {
     Election::with_options(client, LOCK, Options::new().data(name)).unwrap()

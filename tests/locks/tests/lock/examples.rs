@@ -16,8 +16,8 @@ use tokio::time::{sleep, timeout};
 use zk_client::{CreateOptions, SessionKeeper};
 use zk_embedded::{Fault, Server};
 use zk_recipes::{Election, LockMeter, Member, View};
-use zk_tests::explore::in_virtual_time;
-use zk_tests::locks::World;
+use zk_test_support::explore::in_virtual_time;
+use zk_test_support::locks::World;
 
 use crate::metrics::example as metrics;
 use pages::partitioner::CONSUMED;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use zk_client::{Committed, CreateOptions, Op};
 use zk_embedded::{Fault, OpCode};
 use zk_recipes::{ErrorKind, Lock, Loss, Options, Owner, ReentrantLock};
-use zk_tests::explore::{Script, explore, poll_once, settle};
-use zk_tests::locks::{LOCK, World};
+use zk_test_support::explore::{Script, explore, poll_once, settle};
+use zk_test_support::locks::{LOCK, World};
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 

@@ -92,6 +92,6 @@ async fn the_end_of_the_session_is_one_question_for_who_holds_and_who_waits() {
 
 #[tokio::test]
 async fn the_example_runs_to_its_end() {
-    let said = zk_tests::tour::run("fencing", &[]).await.unwrap();
+    let said = zk_test_support::tour::run("fencing", &[]).await.unwrap();
     assert!(said.ends_with("both still say what the second wrote: 70\n"), "{said}");
 }

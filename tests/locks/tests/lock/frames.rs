@@ -5,7 +5,7 @@ use zk_proto::{
     CreateMode, CreateRequest, GetChildren2Response, List, OpCode, SetWatches, SyncResponse, Text,
 };
 use zk_recipes::{Error, ErrorKind, Guard, Lock};
-use zk_tests::peer::{Network, Peer, SESSION, TIMEOUT, created, password, stat_of};
+use zk_test_support::peer::{Network, Peer, SESSION, TIMEOUT, created, password, stat_of};
 
 const FOLDER: &str = "/locks/one";
 

@@ -16,9 +16,9 @@ use zk_recipes::{
     DoubleBarrier, Election, Error, ErrorKind, Group, Hold, Lock, LockState, Loss, MultiGuard,
     MultiLock, Options, Owner, Partitioner, Permit, ReentrantLock, RwLock, Semaphore, Shard,
 };
-use zk_tests::explore::settle;
-use zk_tests::fault::Way;
-use zk_tests::locks::{LOCK, TIMEOUT, World};
+use zk_test_support::explore::settle;
+use zk_test_support::fault::Way;
+use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
 /// What can be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

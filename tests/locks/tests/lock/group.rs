@@ -9,8 +9,8 @@ use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, ErrorCode, Zxid};
 use zk_embedded::{Change, Fault, OpCode};
 use zk_recipes::{Error, ErrorKind, Group, LockState, Loss, Members, Membership, Release, View};
-use zk_tests::explore::{Script, actor, explore, poll_once, settle, sweep};
-use zk_tests::locks::{LOCK, READ_FAULTS, TIMEOUT, WRITE_FAULTS, World};
+use zk_test_support::explore::{Script, actor, explore, poll_once, settle, sweep};
+use zk_test_support::locks::{LOCK, READ_FAULTS, TIMEOUT, WRITE_FAULTS, World};
 
 fn group(client: &Client) -> Group {
     Group::new(client, LOCK).unwrap()

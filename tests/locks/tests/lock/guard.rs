@@ -12,9 +12,9 @@ use zk_client::{Client, Limits};
 use zk_embedded::Fault;
 use zk_proto::OpCode;
 use zk_recipes::{Error, Lock, LockState, Loss, Options, Owner, ReentrantLock, Release, retry};
-use zk_tests::explore::{poll_once, settle};
-use zk_tests::locks::{LOCK, TIMEOUT, World};
-use zk_tests::peer::Clock;
+use zk_test_support::explore::{poll_once, settle};
+use zk_test_support::locks::{LOCK, TIMEOUT, World};
+use zk_test_support::peer::Clock;
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_is_asked_for_the_lock_hears_it_and_keeps_it() {

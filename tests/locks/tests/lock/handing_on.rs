@@ -6,8 +6,8 @@ use tokio::task::yield_now;
 use zk_client::{Acl, Client, Id, Perms};
 use zk_embedded::{Config, Fault, OpCode, Server};
 use zk_recipes::{Lock, Options, Owner, ReentrantLock};
-use zk_tests::explore::{poll_once, settle};
-use zk_tests::locks::{LOCK, World};
+use zk_test_support::explore::{poll_once, settle};
+use zk_test_support::locks::{LOCK, World};
 
 const FOLDER: &str = "/locks/a";
 

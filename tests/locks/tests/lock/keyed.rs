@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use zk_client::{Client, CreateOptions};
 use zk_recipes::{ErrorKind, KeyedLocks, LockState, Options, Owner};
-use zk_tests::explore::{poll_once, settle};
-use zk_tests::locks::World;
+use zk_test_support::explore::{poll_once, settle};
+use zk_test_support::locks::World;
 
 const FOLDER: &str = "/locks/users";
 const LINGER: Duration = Duration::from_secs(60);

@@ -6,9 +6,9 @@ use tokio::runtime::{Builder, Handle};
 use tokio::time::timeout;
 use zk_embedded::Fault;
 use zk_recipes::{Options, Owner, ReentrantLock};
-use zk_tests::explore::settle;
-use zk_tests::locks::{LOCK, TIMEOUT, World};
-use zk_tests::peer::Clock;
+use zk_test_support::explore::settle;
+use zk_test_support::locks::{LOCK, TIMEOUT, World};
+use zk_test_support::peer::Clock;
 
 const LINGER: Duration = Duration::from_secs(60);
 

@@ -13,8 +13,8 @@ use zk_recipes::{
     Error, ErrorKind, Guard, Lock, LockState, Loss, MultiGuard, MultiLock, Owner, ReadGuard,
     ReentrantGuard, ReentrantLock, ReentrantRwLock, Release, RwLock, WriteGuard,
 };
-use zk_tests::explore::{poll_once, settle};
-use zk_tests::locks::{LOCK, TIMEOUT, World};
+use zk_test_support::explore::{poll_once, settle};
+use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
 const DEADLINE: Loss = Loss::Deadline;
 

@@ -7,8 +7,8 @@ use zk_client::{Client, Ended};
 use zk_recipes::{
     Lock, LockMeter, Loss, LossCounts, MultiLock, Options, Owner, ReentrantLock, RwLock, Semaphore,
 };
-use zk_tests::explore::{poll_once, settle};
-use zk_tests::locks::{LOCK, TIMEOUT, World};
+use zk_test_support::explore::{poll_once, settle};
+use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
 /// A lock of a client of its own.
 async fn lock(world: &World, meter: &LockMeter) -> (Client, Lock) {

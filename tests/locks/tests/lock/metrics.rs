@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use zk_recipes::{Lock, LockMeter, Options};
-use zk_tests::explore::settle;
-use zk_tests::locks::{LOCK, World};
+use zk_test_support::explore::settle;
+use zk_test_support::locks::{LOCK, World};
 
 #[allow(dead_code, reason = "its main runs as an example")]
 #[path = "../../../../zk-recipes/examples/metrics.rs"]

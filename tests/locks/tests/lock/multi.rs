@@ -9,9 +9,9 @@ use std::time::Duration;
 use zk_client::{Acl, Client, CreateOptions, ErrorCode, Id, OpCode, Outcome, Perms};
 use zk_embedded::{Change, Config, Fault, Server};
 use zk_recipes::{ErrorKind, Guard, Lock, LockState, Loss, MultiLock, Options, Release, Timeout};
-use zk_tests::explore::{Script, actor, explore, poll_once, settle};
-use zk_tests::locks::World;
-use zk_tests::peer::Clock;
+use zk_test_support::explore::{Script, actor, explore, poll_once, settle};
+use zk_test_support::locks::World;
+use zk_test_support::peer::Clock;
 
 async fn connect(server: &Server) -> Client {
     let builder = Client::builder().connector(server.connector());

@@ -7,8 +7,8 @@ use std::time::Duration;
 use zk_client::{Client, CreateOptions, Error, ErrorCode, ErrorKind, Op};
 use zk_embedded::{Config, Server};
 use zk_recipes::{Lock, MultiLock, Options};
-use zk_tests::old_server::OldServer;
-use zk_tests::peer::Clock;
+use zk_test_support::old_server::OldServer;
+use zk_test_support::peer::Clock;
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 

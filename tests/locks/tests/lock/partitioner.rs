@@ -15,8 +15,8 @@ use zk_embedded::{Fault, OpCode};
 use zk_recipes::{
     Error, ErrorKind, FencingToken, Group, LockState, Loss, Options, Partitioner, Shard,
 };
-use zk_tests::explore::{Script, explore, poll_once, settle, sweep};
-use zk_tests::locks::{LOCK, READ_FAULTS, TIMEOUT, World};
+use zk_test_support::explore::{Script, explore, poll_once, settle, sweep};
+use zk_test_support::locks::{LOCK, READ_FAULTS, TIMEOUT, World};
 
 const SHARDS: [&str; 5] = ["s0", "s1", "s2", "s3", "s4"];
 

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use zk_client::{Client, ClientBuilder, CreateOptions, Host, SessionState};
 use zk_embedded::{Config, Server};
 use zk_recipes::{Barrier, Cached, Counter, Election, Freshness, Group, Lock, TreeCache};
-use zk_tests::locks::TIMEOUT;
+use zk_test_support::locks::TIMEOUT;
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 

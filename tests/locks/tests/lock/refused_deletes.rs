@@ -9,8 +9,8 @@ use zk_proto::{List, SetAclRequest};
 use zk_recipes::{
     Election, Error, Group, Lock, MultiLock, Owner, Partitioner, ReentrantLock, RwLock, Semaphore,
 };
-use zk_tests::locks::{TIMEOUT, World};
-use zk_tests::raw::RawClient;
+use zk_test_support::locks::{TIMEOUT, World};
+use zk_test_support::raw::RawClient;
 
 /// Every recipe that deletes a node of its own.
 const RECIPES: [&str; 10] = [

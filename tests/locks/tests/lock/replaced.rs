@@ -10,8 +10,8 @@ use tokio::time::timeout;
 use zk_client::{CreateOptions, ErrorKind, OpCode, SessionKeeper, Zxid};
 use zk_embedded::Fault;
 use zk_recipes::{Cached, Freshness, TreeCache, TreeLimits, TreeStatus};
-use zk_tests::explore::settle;
-use zk_tests::locks::{TIMEOUT, World};
+use zk_test_support::explore::settle;
+use zk_test_support::locks::{TIMEOUT, World};
 
 const ROOT: &str = "/tree";
 const A: &str = "/tree/a";

@@ -6,8 +6,8 @@ use std::time::Duration;
 use zk_client::CreateOptions;
 use zk_embedded::{ErrorCode, Fault, OpCode};
 use zk_recipes::{ErrorKind, Lock};
-use zk_tests::explore::poll_once;
-use zk_tests::locks::{LOCK, TIMEOUT, World, settle};
+use zk_test_support::explore::poll_once;
+use zk_test_support::locks::{LOCK, TIMEOUT, World, settle};
 
 /// The result is the same on whichever thread the driver runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,9 +8,9 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 use zk_client::{Client, Limits};
 use zk_recipes::{Error, Guard, Lock, Loss, Options, Owner, ReentrantGuard, ReentrantLock};
-use zk_tests::explore::{poll_once, settle};
-use zk_tests::locks::{LOCK, TIMEOUT, World};
-use zk_tests::peer::Clock;
+use zk_test_support::explore::{poll_once, settle};
+use zk_test_support::locks::{LOCK, TIMEOUT, World};
+use zk_test_support::peer::Clock;
 
 /// Longer than anybody waits. The clocks of the runtimes differ, since one of them is paused.
 const SOON: Duration = Duration::from_secs(60);

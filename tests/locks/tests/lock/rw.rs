@@ -8,9 +8,9 @@ use zk_client::Client;
 use zk_embedded::Fault;
 use zk_proto::{Acl, CreateMode, CreateRequest, List};
 use zk_recipes::{ErrorKind, Options, Owner, ReadGuard, ReentrantRwLock, RwLock, WriteGuard};
-use zk_tests::explore::{Script, actor, explore, settle, sweep};
-use zk_tests::locks::{LOCK, World};
-use zk_tests::raw::RawClient;
+use zk_test_support::explore::{Script, actor, explore, settle, sweep};
+use zk_test_support::locks::{LOCK, World};
+use zk_test_support::raw::RawClient;
 
 async fn catalogue(world: &World) -> RwLock {
     let options = Options::new();
@@ -136,10 +136,10 @@ async fn a_reader_that_another_client_puts_in_the_place_of_its_writer_is_waited_
     let reader = writer.replace("__WRIT__", "__READ__");
     let mode = CreateMode::EPHEMERAL;
     foreign.reply(&CreateRequest { path: &reader, data: None, acl, mode }).await;
-    foreign.reply(&zk_tests::raw::delete(&writer)).await;
+    foreign.reply(&zk_test_support::raw::delete(&writer)).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!waiting.is_finished(), "{reader} reads");
-    foreign.reply(&zk_tests::raw::delete(&reader)).await;
+    foreign.reply(&zk_test_support::raw::delete(&reader)).await;
     world.is_owner(&waiting.await.unwrap());
 }
 
@@ -196,7 +196,7 @@ fn a_downgrade_may_be_dropped_at_any_moment() {
             let mut downgrading = Box::pin(writer.downgrade());
             for _ in 0..patience {
                 if let std::task::Poll::Ready(reader) =
-                    zk_tests::explore::poll_once(downgrading.as_mut())
+                    zk_test_support::explore::poll_once(downgrading.as_mut())
                 {
                     assert!(here.queue()[0].contains("__READ__"));
                     drop(reader);

@@ -13,8 +13,8 @@ use zk_embedded::{Fault, OpCode};
 use zk_recipes::{
     Error, ErrorKind, Layout, LockState, Loss, Options, Permit, Release, Semaphore, Timeout,
 };
-use zk_tests::explore::{Script, explore, poll_once, settle, sweep};
-use zk_tests::locks::{TIMEOUT, World};
+use zk_test_support::explore::{Script, explore, poll_once, settle, sweep};
+use zk_test_support::locks::{TIMEOUT, World};
 
 const PATH: &str = "/limits/one";
 const LEASES: &str = "/limits/one/leases";

@@ -10,8 +10,8 @@ use tokio::time::{sleep, timeout};
 use zk_client::{Client, CreateOptions};
 use zk_embedded::{Change, Fault};
 use zk_recipes::{Error, ErrorKind, Layout, Lock, LockState, Options, Permit, Release, Semaphore};
-use zk_tests::explore::{Script, explore, poll_once, settle, sweep};
-use zk_tests::locks::{TIMEOUT, World};
+use zk_test_support::explore::{Script, explore, poll_once, settle, sweep};
+use zk_test_support::locks::{TIMEOUT, World};
 
 use crate::semaphore::waits;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use zk_client::CreateOptions;
 use zk_embedded::{Change, Fault, OpCode};
-use zk_tests::locks::World;
+use zk_test_support::locks::World;
 
 #[allow(dead_code, reason = "its main runs as an example")]
 #[path = "../../../../zk-recipes/examples/service.rs"]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use zk_client::{Acl, Client, Ended, ErrorCode, Id, OpCode, Perms, SessionState};
 use zk_embedded::{Config, Fault, Server};
 use zk_recipes::{Error, ErrorKind, Guard, Lock, LockState, LockTicket, Loss, Options, Release};
-use zk_tests::explore::{poll_once, settle};
+use zk_test_support::explore::{poll_once, settle};
 
 const PATH: &str = "/locks/one";
 

@@ -10,9 +10,9 @@ use tokio::time::{sleep, timeout};
 use zk_client::{Client, CreateOptions, ErrorCode, ErrorKind, Op, OpCode, SessionKeeper, Zxid};
 use zk_embedded::{Config, Fault, Server};
 use zk_recipes::{Error, Freshness, TreeCache, TreeLimits};
-use zk_tests::explore::{Script, explore, settle};
-use zk_tests::locks::{TIMEOUT, World};
-use zk_tests::old_server::OldServer;
+use zk_test_support::explore::{Script, explore, settle};
+use zk_test_support::locks::{TIMEOUT, World};
+use zk_test_support::old_server::OldServer;
 
 const ROOT: &str = "/tree";
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();

@@ -14,9 +14,9 @@ use zk_recipes::{
     ErrorKind, LockState, Loss, OfTwoLevelLock, Options, Owner, ReentrantLock, ReentrantRwLock,
     Release, Timeout,
 };
-use zk_tests::explore::{Actor, Script, actor, explore, poll_once, settle};
-use zk_tests::locks::{LOCK, TIMEOUT, World, nobody};
-use zk_tests::peer::Clock;
+use zk_test_support::explore::{Actor, Script, actor, explore, poll_once, settle};
+use zk_test_support::locks::{LOCK, TIMEOUT, World, nobody};
+use zk_test_support::peer::Clock;
 
 async fn stock(world: &World, options: Options<OfTwoLevelLock>) -> ReentrantLock {
     ReentrantLock::with_options(&world.client().await, LOCK, options).unwrap()

@@ -12,7 +12,7 @@ use zk_recipes::{
     DoubleBarrier, Election, Error, Lock, MultiLock, Options, Owner, ReentrantLock, RwLock,
     Semaphore, retry,
 };
-use zk_tests::locks::{LOCK, TIMEOUT, World};
+use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
 type Waiting = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
 

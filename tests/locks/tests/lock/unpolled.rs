@@ -11,8 +11,8 @@ use tokio::time::{sleep, timeout};
 use zk_client::ErrorCode;
 use zk_embedded::{Fault, OpCode};
 use zk_recipes::{Error, ErrorKind, Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock};
-use zk_tests::explore::{Script, actor, explore, poll_once, settle};
-use zk_tests::locks::{LOCK, TIMEOUT, World};
+use zk_test_support::explore::{Script, actor, explore, poll_once, settle};
+use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
 /// Longer than a future needs that has nobody ahead.
 const SOON: Duration = Duration::from_millis(10);

@@ -11,7 +11,7 @@ use zk_embedded::{Fault, OpCode};
 use zk_recipes::{
     Election, Error, Group, Lock, MultiLock, Owner, ReentrantLock, RwLock, Semaphore,
 };
-use zk_tests::locks::{TIMEOUT, World, settle};
+use zk_test_support::locks::{TIMEOUT, World, settle};
 
 /// What is taken, to be dropped.
 type Taken = Result<Box<dyn Any + Send>, Error>;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use zk_client::Op;
 use zk_recipes::{ErrorKind, Lock, LockState, Loss, Release};
-use zk_tests::explore::{Actor, Script, actor, explore, settle};
-use zk_tests::locks::{LOCK, TIMEOUT, World};
-use zk_tests::peer::Clock;
+use zk_test_support::explore::{Actor, Script, actor, explore, settle};
+use zk_test_support::locks::{LOCK, TIMEOUT, World};
+use zk_test_support::peer::Clock;
 
 /// Starts an acquire, and waits until its node is in the queue.
 async fn begin(world: &World, lock: &Lock) -> (Actor, Rc<RefCell<Option<zk_recipes::Guard>>>) {
@@ -20,7 +20,7 @@ async fn begin(world: &World, lock: &Lock) -> (Actor, Rc<RefCell<Option<zk_recip
         told.replace(Some(guard));
     });
     while world.queue().len() == before {
-        assert!(zk_tests::explore::poll_once(waits.as_mut()).is_pending());
+        assert!(zk_test_support::explore::poll_once(waits.as_mut()).is_pending());
         settle().await;
     }
     (waits, place)
@@ -86,7 +86,7 @@ fn nobody_owns_whose_node_went_with_the_holders() {
             let client = world.client().await;
             let mut waits = Box::pin(two.acquire());
             for _ in 0..4 {
-                assert!(zk_tests::explore::poll_once(waits.as_mut()).is_pending());
+                assert!(zk_test_support::explore::poll_once(waits.as_mut()).is_pending());
                 match script.choose(2) {
                     0 => settle().await,
                     _ => tokio::task::yield_now().await,

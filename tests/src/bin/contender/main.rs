@@ -15,7 +15,8 @@
 //! timeout=MS          the session timeout to ask for; 10000
 //! deadline=quorum     when to give the lock up (the default), or deadline=contact
 //! name=WRITER         its name in the store; its process id. Later tasks add their number
-//! store=HOST:PORT     a store (zk_tests::history) that records each turn and takes the writes
+//! store=HOST:PORT     a store (zk_test_support::history) that records each turn and takes the
+//!                     writes
 //! writes=N            how often to write to it in each turn; 1. Readers do not
 //! lost=leave          what to do when the lock is lost in a turn: end it (the default)
 //! lost=write          write all the same
@@ -55,7 +56,7 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::sleep;
 use zk_client::Client;
 use zk_recipes::{LockState, Owner};
-use zk_tests::history::Ledger;
+use zk_test_support::history::Ledger;
 
 use arguments::{Arguments, End, Hold};
 use prize::{Prize, Won};

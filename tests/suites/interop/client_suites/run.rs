@@ -10,8 +10,8 @@ use std::{env, fs};
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use tokio::process::Command;
-use zk_tests::foreign::Program;
-use zk_tests::tls::{Authority, Certified};
+use zk_test_support::foreign::Program;
+use zk_test_support::tls::{Authority, Certified};
 
 use super::is_listed;
 use super::table::ClientSuite;

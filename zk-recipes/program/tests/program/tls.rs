@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::rustls::ALL_VERSIONS;
 use zk_embedded::Server;
-use zk_tests::tls::{Authority, Front};
+use zk_test_support::tls::{Authority, Front};
 
 use crate::program::{Ended, Program, start};
 
