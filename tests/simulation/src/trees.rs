@@ -153,7 +153,7 @@ impl Tree {
             to_read.extend(names.iter().map(|name| format!("{path}/{name}")));
         }
         let status = self.tree.status().borrow().clone();
-        match (status.nodes, status.bytes) == (nodes, bytes + 144 * nodes) {
+        match (status.nodes, status.bytes) == (nodes, bytes + 150 * nodes) {
             true => Ok(()),
             false => Err(format!("{status:?} counts {nodes} nodes and {bytes} bytes")),
         }

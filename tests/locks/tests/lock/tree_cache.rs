@@ -360,7 +360,7 @@ async fn no_zxid_is_reached_before_the_changes_up_to_it() {
 #[tokio::test(start_paused = true)]
 async fn a_tree_above_its_limits_ends_its_future_with_an_error() {
     // Three nodes with paths and data of 20 bytes.
-    let three = 3 * 144 + 20;
+    let three = 3 * 150 + 20;
     for (limits, fits) in [
         (limits(3, usize::MAX), true),
         (limits(2, usize::MAX), false),
@@ -428,7 +428,7 @@ async fn change_in_the_first_read(limits: TreeLimits, new: &str) -> (World, Foll
 #[tokio::test(start_paused = true)]
 async fn a_node_that_moves_or_is_replaced_in_the_first_read_counts_once() {
     // Six nodes with paths and data of 54 bytes.
-    let six = 6 * 144 + 54;
+    let six = 6 * 150 + 54;
     for new in ["/tree/q/r/x", "/tree/q/r/z"] {
         for limits in [limits(6, usize::MAX), limits(usize::MAX, six)] {
             let (_world, followed) = change_in_the_first_read(limits, new).await;

@@ -19,7 +19,7 @@ use crate::error::Cause;
 pub struct TreeLimits {
     /// The number of nodes. By default a million.
     pub max_nodes: usize,
-    /// The bytes of all paths and data, with 144 more for each node. By default 256 MiB.
+    /// The bytes of all paths and data, with 150 more for each node. By default 256 MiB.
     pub max_bytes: usize,
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use zk_client::{Node, SessionId, Zxid};
 
 /// What a node takes beside its path and data, measured with 100,000 nodes.
-pub(super) const NODE_BYTES: usize = 144;
+pub(super) const NODE_BYTES: usize = 150;
 
 /// A node of a [`TreeCache`](crate::TreeCache).
 ///
