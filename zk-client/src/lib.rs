@@ -142,11 +142,11 @@
 //! documentation. A server that does not know an operation refuses it with the
 //! [`code`](Error::code) `Unimplemented` and then closes the connection: the requests behind it
 //! fail with `ConnectionLoss`, and the session goes on. From the first such refusal on, the client
-//! refuses by itself, without that cost and for as long as it lives, the operation and everything
-//! that came with the same version of ZooKeeper or later.
+//! refuses the operation by itself for as long as it lives, without that cost.
 //!
-//! A server older than 3.5 refuses the first create in this way, and the error of
-//! [`Client::create`] says that the server is too old.
+//! A server older than 3.5 refuses the first create in this way. From then on the client refuses by
+//! itself everything that came with 3.5 or later, and the error of [`Client::create`] says that the
+//! server is too old.
 //!
 //! Two operations can be disabled on servers that know them: [time to live](CreateOptions::ttl) and
 //! [`reconfig`](Client::reconfig). Such a server refuses them without closing the connection, and

@@ -4,7 +4,8 @@
 use zk_client::WatchMode;
 use zk_client::session::{Watch, WatchId, WatchKind};
 use zk_proto::{
-    ErrorCode, ErrorResponse, EventType, ExistsRequest, GetChildrenRequest, GetDataRequest,
+    CreateMode, CreateRequest, ErrorCode, ErrorResponse, EventType, ExistsRequest,
+    GetChildrenRequest, GetDataRequest, List,
 };
 use zk_test_support::peer::{Bench, data, notification, there};
 
@@ -490,6 +491,10 @@ fn a_server_that_cannot_remove_is_asked_once() {
     bench.session.unwatch(ids[1], "/b");
     assert_eq!(bench.sent(), [""; 0]);
     assert_eq!(bench.said(), ["0 ok", "0 ok", "7 unwatched", "7 unwatched"]);
+    let (path, mode) = ("/c", CreateMode::PERSISTENT);
+    let create = CreateRequest { path, data: None, acl: List::new(&[]), mode };
+    bench.session.submit(&create, 0).unwrap();
+    assert_eq!(bench.sent().len(), 1, "it may well know everything else");
 }
 
 #[test]

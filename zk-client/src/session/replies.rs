@@ -18,6 +18,7 @@ use crate::model::event::{Change, SessionState, StreamEvent};
 use crate::session::auths::AuthId;
 use crate::session::event::{Event, RawReply};
 use crate::session::pipeline::{PendingRequest, Priority};
+use crate::session::requests::V3_5;
 use crate::session::state::{Purpose, Session, valid_zxid};
 use crate::session::timers::Timer;
 use crate::session::watches::follow_up::FollowUp;
@@ -29,9 +30,6 @@ pub const HEAD_BYTES: usize = 16;
 
 /// Operations that servers can switch off: their refusal says nothing about the next server.
 const OPTIONAL: [OpCode; 2] = [OpCode::CREATE_TTL, OpCode::RECONFIG];
-
-/// The version that brought create2, without which this client creates nothing.
-const V3_5: (u8, u8, u8) = (3, 5, 0);
 
 /// The version that brought getEphemerals.
 const V3_6: (u8, u8, u8) = (3, 6, 0);
@@ -218,20 +216,19 @@ impl<T, W, S: Clone> Session<T, W, S> {
         understood
     }
 
-    /// A server does not know this operation, so neither it nor a newer one is sent again.
+    /// A server does not know this operation, so it is not sent again.
     fn note_unsupported(&mut self, op: OpCode) {
-        let Some(version) = op.info().map(|info| info.since) else {
-            return;
-        };
-        let is_known = self.too_old_for.is_some_and(|known| known <= version);
-        if is_known || version < V3_5 || OPTIONAL.contains(&op) {
+        let since = op.info().map(|info| info.since);
+        // Many requests of one kind may be refused so, and every request looks through this list.
+        let is_noted = self.unsupported_ops.contains(&op);
+        if is_noted || since < Some(V3_5) || OPTIONAL.contains(&op) {
             return;
         }
-        self.too_old_for = Some(version);
-        if version <= V3_6 {
+        self.unsupported_ops.push(op);
+        if since <= Some(V3_6) {
             self.owned_nodes.search_by_listing();
         }
-        if version <= V3_5 {
+        if op == OpCode::CREATE2 {
             warn!(target: trace::SESSION, "the server is older than 3.5");
             self.watches.cannot_remove();
         }
@@ -261,6 +258,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 });
             }
             (FollowUp::Restore(..), Some(code)) => self.hang_up(Hangup::Rearm(code)),
+            (FollowUp::Remove(_), Some(ErrorCode::UNIMPLEMENTED)) => self.watches.cannot_remove(),
             // There may be nothing left to remove, if an event came first.
             (FollowUp::Remove(_), _) | (FollowUp::Restore(..), None) => {}
         }

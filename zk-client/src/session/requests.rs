@@ -22,13 +22,16 @@ use crate::session::pipeline::{Priority, RequestId};
 use crate::session::state::{Phase, Purpose, Session};
 use crate::session::watches::one_shots::{WatchId, WatchKind};
 
+/// The version that brought create2, without which this client creates nothing.
+pub(super) const V3_5: (u8, u8, u8) = (3, 5, 0);
+
 /// Requests. They are queued with or without a connection, and sent as soon as it serves.
 impl<T, W, S: Clone> Session<T, W, S> {
     /// Queues a request. Its reply comes as [`Event::Completed`](crate::session::Event::Completed).
     ///
     /// A server that is too old for an operation refuses it with `Unimplemented` and hangs up. So
     /// such an operation is sent once, and from then on the session itself refuses it in the same
-    /// way, and with it all operations that came with the same version or later.
+    /// way.
     pub fn submit(&mut self, request: &impl Operation, token: T) -> Result<(), Rejected> {
         self.accept()?;
         self.last_request_id = None;
@@ -257,10 +260,15 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Some(token)
     }
 
-    /// True if a server has shown that it is too old for an operation: it did not know another that
-    /// came with the same version or earlier.
+    /// True if a server has shown that it does not know an operation. One that does not know the
+    /// create of 3.5 knows nothing else that came then or later. Otherwise an operation says nothing
+    /// about another: servers of other makers choose what they know.
     fn is_unsupported(&self, op: OpCode) -> bool {
-        self.too_old_for.is_some_and(|version| op.info().is_some_and(|info| info.since >= version))
+        let unsupported = &self.unsupported_ops;
+        let is_since_3_5 = || op.info().is_some_and(|info| info.since >= V3_5);
+        !unsupported.is_empty()
+            && (unsupported.contains(&op)
+                || unsupported.contains(&OpCode::CREATE2) && is_since_3_5())
     }
 
     fn accept(&self) -> Result<(), Rejected> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use zk_proto::{Operation, Xid, Zxid};
+use zk_proto::{OpCode, Operation, Xid, Zxid};
 
 use crate::auth::sasl::SaslStart;
 use crate::config::{SessionConfig, SessionIdentity};
@@ -66,8 +66,8 @@ pub struct Session<T, W, S = W> {
     pub(super) current_reply_zxid: Option<Zxid>,
     pub(super) pipeline: Pipeline<Purpose<T>>,
     pub(super) lost_requests: LostRequests,
-    /// The first version of the oldest operation that a server has refused as unknown.
-    pub(super) too_old_for: Option<(u8, u8, u8)>,
+    /// Operations that a server has refused as unknown.
+    pub(super) unsupported_ops: Vec<OpCode>,
     pub(super) watches: Watches<W, S>,
     pub(super) owned_nodes: OwnedNodes<T>,
     pub(super) timers: Timers,
@@ -186,7 +186,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             current_reply_zxid: None,
             pipeline: Pipeline::new(config.limits),
             lost_requests: LostRequests::default(),
-            too_old_for: None,
+            unsupported_ops: Vec::new(),
             watches: Watches::new(),
             owned_nodes: OwnedNodes::new(),
             timers: Timers::default(),

@@ -4,7 +4,7 @@
 //! what a guard consists of. Whether the lock is still ours is found out by [`status`].
 
 use std::fmt;
-use std::future::{Future, ready};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -379,19 +379,25 @@ impl Hold {
 
 /// A release that is on its way, as a future: see [`Guard::release`](crate::Guard::release).
 #[must_use = "the release happens in any case, but only awaiting it tells how it went"]
-pub struct Releasing(Pin<Box<dyn Future<Output = Result<Release, Error>> + Send>>);
+pub struct Releasing(Progress);
+
+enum Progress {
+    /// It asks no server: one task of a process has handed the lock on to another.
+    Done(Release),
+    Sent(Pin<Box<dyn Future<Output = Result<Release, Error>> + Send>>),
+}
 
 impl Releasing {
     /// A release whose requests were sent. `replies` waits for the replies.
     pub(crate) fn new(
         replies: impl Future<Output = Result<Release, Error>> + Send + 'static,
     ) -> Self {
-        Self(Box::pin(replies))
+        Self(Progress::Sent(Box::pin(replies)))
     }
 
     /// A release that asks no server.
     pub(crate) fn known(release: Release) -> Self {
-        Self::new(ready(Ok(release)))
+        Self(Progress::Done(release))
     }
 }
 
@@ -399,7 +405,10 @@ impl Future for Releasing {
     type Output = Result<Release, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.as_mut().poll(cx)
+        match &mut self.0 {
+            Progress::Done(release) => Poll::Ready(Ok(*release)),
+            Progress::Sent(replies) => replies.as_mut().poll(cx),
+        }
     }
 }
 

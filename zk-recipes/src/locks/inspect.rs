@@ -172,7 +172,9 @@ mod tests {
                     Contender { sequence, role, name: format!("{sequence}") }
                 };
                 let queue = (0..len).map(contender).collect::<Vec<_>>();
-                let waits = |one: &&Contender| queue.iter().any(|other| one.waits_for(other));
+                let waits = |one: &&Contender| {
+                    queue.iter().any(|other| one.waits_for(other.role, other.sequence, &other.name))
+                };
                 let expected = queue.iter().filter(|one| !waits(one)).count();
                 assert_eq!(holders(&queue), expected, "{queue:?}");
             }

@@ -20,9 +20,10 @@ impl Contender {
         Some(Self { sequence, role, name: name.to_owned() })
     }
 
-    /// True if this contender must wait for the other one.
-    pub(crate) fn waits_for(&self, other: &Self) -> bool {
-        other < self && (other.role, self.role) != (Role::Shared, Role::Shared)
+    /// True if this contender must wait for the one with this role, sequence number and name.
+    pub(crate) fn waits_for(&self, role: Role, sequence: i32, name: &str) -> bool {
+        let is_ahead = (sequence, role, name) < (self.sequence, self.role, self.name.as_str());
+        is_ahead && (role, self.role) != (Role::Shared, Role::Shared)
     }
 }
 
@@ -47,21 +48,27 @@ impl Standing {
         children: impl IntoIterator<Item = &'n str>,
     ) -> Option<Self> {
         let (mut is_listed, mut has_others, mut foreign) = (false, false, None);
-        let mut nearest = Vec::new();
+        let mut ahead = Vec::new();
         for name in children {
-            match Contender::parse(naming, name) {
-                Some(other) if other == *own => is_listed = true,
-                Some(other) => {
-                    has_others = true;
-                    nearest.extend(own.waits_for(&other).then_some(other));
+            if name == own.name {
+                is_listed = true;
+            } else if let Some((role, sequence)) = naming.parse(name) {
+                has_others = true;
+                if own.waits_for(role, sequence, name) {
+                    ahead.push((sequence, role, name));
                 }
-                None if foreign.is_none() && is_numbered(name) => foreign = Some(name.to_owned()),
-                None => {}
+            } else if foreign.is_none() && is_numbered(name) {
+                foreign = Some(name.to_owned());
             }
         }
-        nearest.sort_unstable_by(|one: &Contender, other| other.cmp(one));
-        let farther = nearest.len().saturating_sub(2);
-        nearest.truncate(2);
+        ahead.sort_unstable();
+        let nearest = ahead.iter().rev().take(2).map(|&(sequence, role, name)| Contender {
+            sequence,
+            role,
+            name: name.to_owned(),
+        });
+        let nearest = nearest.collect::<Vec<_>>();
+        let farther = ahead.len() - nearest.len();
         is_listed.then_some(Self { nearest, farther, has_others, foreign })
     }
 

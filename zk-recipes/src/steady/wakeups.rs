@@ -3,11 +3,13 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
+
+use crate::steady::mutex::lock;
 
 /// Wakes all tasks that wait for one source. A source remembers only the last waker, so it is given
 /// this one.
@@ -52,7 +54,7 @@ pub(crate) async fn all_of<E>(
     let one = || Arc::new(One { is_woken: AtomicBool::new(true), all: Arc::clone(&all) });
     let mut running = futures.map(|future| (Box::pin(future), one())).collect::<Vec<_>>();
     poll_fn(|cx| {
-        all.lock().unwrap_or_else(PoisonError::into_inner).clone_from(cx.waker());
+        lock(&all).clone_from(cx.waker());
         let mut failed = None;
         running.retain_mut(|(future, one)| {
             if failed.is_some() || !one.is_woken.swap(false, Ordering::AcqRel) {
@@ -83,7 +85,7 @@ struct One {
 impl Wake for One {
     fn wake(self: Arc<Self>) {
         self.is_woken.store(true, Ordering::Release);
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = lock(&self.all).clone();
         all.wake();
     }
 }

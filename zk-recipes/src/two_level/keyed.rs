@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zk_client::Client;
@@ -14,6 +14,7 @@ use zk_client::Client;
 use crate::error::Error;
 use crate::node::Folder;
 use crate::options::{OfTwoLevelLock, Options};
+use crate::steady::mutex::lock;
 use crate::two_level::reentrant::ReentrantLock;
 
 /// How many locks are kept by default.
@@ -105,7 +106,7 @@ impl KeyedLocks {
 
     /// How many locks are kept at the moment.
     pub fn kept(&self) -> usize {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = lock(&self.kept);
         kept.locks.len()
     }
 
@@ -118,7 +119,7 @@ impl KeyedLocks {
     ///
     /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) if no node can have this name.
     pub fn lock(&self, key: &str) -> Result<ReentrantLock, Error> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         if let Some((key, lock)) = kept.take(key) {
             return Ok(kept.keep(key, lock));
         }

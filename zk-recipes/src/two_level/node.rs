@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,7 @@ use crate::locks::inspect::LockFolder;
 use crate::node::{NodeNaming, Role};
 use crate::options::Settings;
 use crate::queue::{Join, Patience, Queue};
+use crate::steady::mutex::lock;
 use crate::two_level::local_queue::{
     Action, Bounds, Decision, Entry, LocalQueue, NodeState, OwnerId, Waiter, WaiterId,
 };
@@ -79,7 +80,7 @@ impl SharedNode {
     }
 
     fn local(&self) -> MutexGuard<'_, Local> {
-        self.local.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.local)
     }
 
     fn queue(&self) -> &Arc<Queue> {
@@ -262,7 +263,7 @@ struct Wakers(Mutex<BTreeMap<WaiterId, Waker>>);
 
 impl Wakers {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<WaiterId, Waker>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The guard of a semaphore: so many leases, which count together.
 
 use std::ops::Deref;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use zk_client::{Deletion, Reply};
 
@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::hold::{Hold, Releasing};
 use crate::locks::MultiGuard;
 use crate::queue::Place;
+use crate::steady::mutex::lock;
 
 /// Proof of holding permits of a [`Semaphore`](crate::Semaphore), until it is dropped or released.
 ///
@@ -55,7 +56,7 @@ impl Permit {
     /// As [`MultiGuard::release`].
     pub fn release(&self) -> Releasing {
         let released = self.leases.release();
-        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let turn = lock(&self.turn).take();
         Releasing::new(async move {
             let released = released.await?;
             if let Some(turn) = turn

@@ -171,11 +171,12 @@ impl<'a> Reader<'a> {
                 Found::Node(_) if !is_root && !tree.has_parent_of(&path) => {}
                 Found::Node(node) => {
                     let is_new = tree.put(&path, &node);
-                    if node.stat.num_children == 0 {
-                        tree.keep_children(&path, [].into_iter());
-                    } else if self.reads_all || is_new {
+                    let has_children = node.stat.num_children > 0;
+                    if has_children && (is_new || self.reads_all) {
                         let reply = self.client.get_children(&path).with_zxid();
                         self.asked.push_back(Asked::new(path, reply, Found::Children));
+                    } else if !has_children && !is_new {
+                        tree.keep_children(&path, [].into_iter());
                     }
                     // A node that moves meanwhile is counted at both places, until the read of what
                     // has changed removes the old one. The limits themselves are for a tree without

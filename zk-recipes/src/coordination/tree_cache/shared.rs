@@ -12,6 +12,7 @@ use zk_client::Zxid;
 use crate::coordination::follow::Stop;
 use crate::coordination::tree_cache::tree::TreeView;
 use crate::error::Cause;
+use crate::steady::mutex::lock;
 
 /// The most that a tree in memory may take: see [`TreeCache::follow`](crate::TreeCache::follow).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +109,7 @@ impl Held {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use zk_client::{Node, SessionId, Zxid};
@@ -115,8 +116,8 @@ impl TreeView {
     }
 
     fn names_below(&self, path: &str) -> impl Iterator<Item = &str> {
-        let beginning = [path.trim_end_matches('/'), "\0"].concat().into_boxed_str();
-        let nodes = self.nodes.range(beginning.clone()..);
+        let beginning = [path.trim_end_matches('/'), "\0"].concat();
+        let nodes = self.nodes.range::<str, _>((Bound::Included(&*beginning), Bound::Unbounded));
         let names = nodes.map_while(move |(key, _)| key.strip_prefix(&*beginning));
         // The root of the servers has the key of a child of its own.
         names.filter(|name| !name.is_empty())
