@@ -60,11 +60,19 @@ pub enum OfLock {}
 pub enum OfTwoLevelLock {}
 
 /// The kinds of [`Options`] of locks, of one level or two.
-pub trait OfAnyLock {}
+pub trait OfAnyLock: private::Sealed {}
 
 impl OfAnyLock for OfLock {}
 
 impl OfAnyLock for OfTwoLevelLock {}
+
+mod private {
+    pub trait Sealed {}
+}
+
+impl private::Sealed for OfLock {}
+
+impl private::Sealed for OfTwoLevelLock {}
 
 /// All settings, whichever recipe they are for.
 #[derive(Clone, Debug, Default)]

@@ -261,8 +261,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     /// True if a server has shown that it does not know an operation. One that does not know the
-    /// create of 3.5 knows nothing else that came then or later. Otherwise an operation says nothing
-    /// about another: servers of other makers choose what they know.
+    /// create of 3.5 knows nothing else that came then or later. Otherwise an operation says
+    /// nothing about another: servers of other makers choose what they know.
     fn is_unsupported(&self, op: OpCode) -> bool {
         let unsupported = &self.unsupported_ops;
         let is_since_3_5 = || op.info().is_some_and(|info| info.since >= V3_5);

@@ -94,8 +94,8 @@ impl Cached {
         Error,
     > {
         zk_client::check_path(path)?;
-        let (tell, values) = watch::channel(Self::default());
-        let follower = Follower { path: path.to_owned(), tell };
+        let (sender, values) = watch::channel(Self::default());
+        let follower = Follower { path: path.to_owned(), sender };
         Ok((values, follow(keeper.clone(), follower)))
     }
 }
@@ -103,26 +103,26 @@ impl Cached {
 /// The future's side of a cached value.
 struct Follower {
     path: String,
-    tell: watch::Sender<Cached>,
+    sender: watch::Sender<Cached>,
 }
 
 impl Follow for Follower {
-    type Told = Cached;
+    type Value = Cached;
 
-    fn tell(&self) -> &watch::Sender<Cached> {
-        &self.tell
+    fn sender(&self) -> &watch::Sender<Cached> {
+        &self.sender
     }
 
-    fn parts(told: &mut Cached) -> (&mut Freshness, &mut Option<Error>) {
-        (&mut told.freshness, &mut told.error)
+    fn freshness_and_error(value: &mut Cached) -> (&mut Freshness, &mut Option<Error>) {
+        (&mut value.freshness, &mut value.error)
     }
 
     fn seen(&self) -> Zxid {
-        self.tell.borrow().zxid
+        self.sender.borrow().zxid
     }
 
     fn begin_anew(&self) {
-        self.tell.send_if_modified(|cached| {
+        self.sender.send_if_modified(|cached| {
             cached.zxid = Zxid::default();
             false
         });
@@ -133,16 +133,16 @@ impl Follow for Follower {
             |cached: &Cached| (cached.freshness, cached.node.as_ref().map(|node| node.stat.mzxid));
         loop {
             let (node, watcher, zxid) = self.look(client).await?;
-            attempts.have_succeeded();
+            attempts.note_success();
             let found = Cached { node, freshness: Freshness::Current, error: None, zxid };
-            self.tell.send_if_modified(|cached| {
+            self.sender.send_if_modified(|cached| {
                 let is_known = version(cached) == version(&found);
                 *cached = found;
                 !is_known
             });
             // A watch that fails is as good as one that fires.
             drop(Awaited::from(watcher).changed(client).await);
-            // The next look is no attempt after a failure, but may be one before others.
+            // The next look counts as an attempt, since it may end the connection.
             attempts.begin();
         }
     }

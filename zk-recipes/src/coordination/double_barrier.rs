@@ -348,7 +348,7 @@ impl Round {
         }
     }
 
-    /// Why the others may have stopped to wait for us, if that was before we left.
+    /// How our node was lost, if that was before we left.
     fn loss(&self) -> Option<Loss> {
         self.hold.known_loss().filter(|_| !self.has_left)
     }

@@ -4,6 +4,7 @@
 //! lock. Every term has a node of its own, so the fencing token numbers the terms. An observer
 //! watches the node of the leader alone, so a candidate that joins wakes no observer.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use crate::error::Error;
 use crate::hold::LockState;
 use crate::locks::inspect::QueueEntry;
 use crate::locks::{Guard, Lock};
+use crate::node::Contender;
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::steady::quorum::by_quorum;
@@ -206,11 +208,10 @@ impl Election {
 ///
 /// What it returns may be outdated when the caller acts on it. Where that would do harm, let the
 /// leader prove its term, by its [token](crate::Hold::token) or by a transaction.
-#[derive(Debug)]
 pub struct Leaders {
     queue: Arc<Queue>,
-    /// The leader that was returned last, and the last change of its data.
-    seen: Option<Option<(QueueEntry, Zxid)>>,
+    /// The node that was returned last, and the last change of its data.
+    seen: Option<Option<(Zxid, Zxid)>>,
     /// Fires when the leader may have changed. It is waited for over all calls from one look to the
     /// next.
     awaited: Option<Awaited>,
@@ -248,8 +249,8 @@ impl Leaders {
                 Ok((leader, watcher)) => {
                     retries.reset();
                     self.awaited = Some(watcher.into());
-                    if self.seen.as_ref() != Some(&leader) {
-                        self.seen = Some(leader.clone());
+                    let version = leader.as_ref().map(|(entry, mzxid)| (entry.czxid, *mzxid));
+                    if self.seen.replace(version) != Some(version) {
                         return Ok(leader.map(|(entry, _)| entry));
                     }
                 }
@@ -272,7 +273,8 @@ impl Leaders {
             }
             Err(error) => return Err(error),
         };
-        let first = |list: &Children| queue.contenders(list).into_iter().next();
+        let parse = |name: &str| Contender::parse(queue.naming(), name);
+        let first = |list: &Children| list.names.iter().filter_map(parse).min();
         let first = match first(&list) {
             Some(first) => first,
             None => {
@@ -287,5 +289,11 @@ impl Leaders {
         let (node, watcher) = client.get_data_and_watch(&path).await?;
         let entry = QueueEntry::new(path, &first, &node, true);
         Ok((Some((entry, node.stat.mzxid)), watcher))
+    }
+}
+
+impl fmt::Debug for Leaders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leaders").field("folder", &self.queue.folder()).finish_non_exhaustive()
     }
 }

@@ -34,13 +34,13 @@ pub enum Freshness {
 
 /// What follows a node or a tree.
 pub(super) trait Follow: Sync {
-    /// What its readers are told.
-    type Told: Sync;
+    /// What its readers get.
+    type Value: Sync;
 
-    fn tell(&self) -> &watch::Sender<Self::Told>;
+    fn sender(&self) -> &watch::Sender<Self::Value>;
 
-    /// The parts of what is told that all followers have.
-    fn parts(told: &mut Self::Told) -> (&mut Freshness, &mut Option<Error>);
+    /// The parts of the value that all followers have.
+    fn freshness_and_error(value: &mut Self::Value) -> (&mut Freshness, &mut Option<Error>);
 
     /// The highest zxid that a session of this keeper has seen, as far as this needs it.
     fn seen(&self) -> Zxid;
@@ -48,7 +48,7 @@ pub(super) trait Follow: Sync {
     /// Lets what is found from now on take the place of what was seen.
     fn begin_anew(&self);
 
-    /// Keeps current what its readers are told, until a request fails.
+    /// Keeps current what its readers get, until a request fails.
     fn keep_up(
         &self,
         client: &Client,
@@ -74,7 +74,7 @@ impl From<ClientError> for Stop {
 /// Follows in each session of a keeper, until that is over or nobody reads what is found.
 pub(super) async fn follow<F: Follow>(keeper: SessionKeeper, follower: F) -> Result<(), Error> {
     let unread = async {
-        follower.tell().closed().await;
+        follower.sender().closed().await;
         Ok(())
     };
     let following = async {
@@ -116,30 +116,31 @@ async fn follow_connection<F: Follow>(
 ) -> Result<Infallible, Error> {
     let _outdated = Outdated(follower);
     loop {
-        if attempts.begin() {
+        attempts.begin();
+        if attempts.needs_pause() {
             pause(client).await;
         }
         let Err(stop) = Box::pin(follower.keep_up(client, attempts)).await;
-        outdate(follower, None);
+        mark_stale(follower, None);
         let error = match stop {
             Stop::Missed => {
-                attempts.have_succeeded();
+                attempts.note_success();
                 continue;
             }
             Stop::Client(error) if error.is_session_over() => return Err(error.into()),
             Stop::Client(error) if attempts.may_retry(&error) => continue,
             Stop::Client(error) => error,
             Stop::Ended(error) => {
-                outdate(follower, Some(error.clone()));
+                mark_stale(follower, Some(error.clone()));
                 return Err(error);
             }
         };
-        outdate(follower, Some(error.clone().into()));
+        mark_stale(follower, Some(error.clone().into()));
         if has_gone_back(client, &error, follower.seen()).await {
-            attempts.have_succeeded();
+            attempts.note_success();
             follower.begin_anew();
         } else {
-            attempts.have_paused();
+            attempts.note_pause();
             pause(client).await;
         }
     }
@@ -147,9 +148,9 @@ async fn follow_connection<F: Follow>(
 
 /// Tells that what was found may be outdated, and for which error if it is not a matter of a
 /// connection.
-fn outdate<F: Follow>(follower: &F, error: Option<Error>) {
-    follower.tell().send_if_modified(|told| {
-        let (freshness, known) = F::parts(told);
+fn mark_stale<F: Follow>(follower: &F, error: Option<Error>) {
+    follower.sender().send_if_modified(|value| {
+        let (freshness, known) = F::freshness_and_error(value);
         let was_current = *freshness == Freshness::Current;
         if was_current {
             *freshness = Freshness::Stale;
@@ -165,7 +166,7 @@ struct Outdated<'a, F: Follow>(&'a F);
 
 impl<F: Follow> Drop for Outdated<'_, F> {
     fn drop(&mut self) {
-        outdate(self.0, None);
+        mark_stale(self.0, None);
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use zk_client::{Deletion, Error as ClientError, LeaseState, OwnedNode};
+use zk_client::{Deletion, Error as ClientError, Lapse, LeaseState, OwnedNode};
 
 use crate::error::{Cause, Error, Loss};
 use crate::node::{Contender, Role};
@@ -156,11 +156,12 @@ impl Hold {
             }
             state = status.lease.state();
         }
-        match status.known_loss() {
-            None => status.note_begin(),
-            Some(Loss::SessionOver(ended)) => return Err(ClientError::from(ended).into()),
-            Some(loss) => return Err(status.lost_error(loss)),
+        // The end of the session tells more than that of the node, which it may have caused.
+        if let LeaseState::Lapsed(Lapse::Ended(ended)) = state {
+            return Err(ClientError::from(ended).into());
         }
+        self.ensure_held()?;
+        status.note_begin();
         Ok(())
     }
 
@@ -205,14 +206,14 @@ impl Hold {
     }
 
     /// Fails if the lock is known to be lost.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn ensure_held(&self) -> Result<(), Error> {
         self.known_loss().map_or(Ok(()), |loss| Err(self.status.lost_error(loss)))
     }
 
     /// Sends a request unless the lock is known to be lost. If another task releases the lock at
     /// the same time, the request goes out before that, or not at all.
     pub(crate) fn send_if_held<R>(&self, send: impl FnOnce() -> R) -> Result<R, Error> {
-        self.check()?;
+        self.ensure_held()?;
         let is_released = lock(&self.is_released);
         match *is_released {
             true => Err(self.status.lost_error(Loss::Released)),

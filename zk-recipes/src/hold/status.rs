@@ -74,7 +74,7 @@ enum Data {
     /// Something has happened to the node since, or the read has failed.
     Unclear,
     /// The client has refused to read the node because it was at a limit, or the read has failed
-    /// too often. Nothing tells when it would succeed.
+    /// too often. Nothing tells when it would succeed, so a later look reads the node again.
     Refused,
     /// The node could not be read, for instance without the permission, or the session is over. The
     /// watch may still report. Nobody gets in under such a node.
@@ -184,7 +184,9 @@ impl HoldStatus {
     pub(crate) async fn node_is_read(&self) {
         self.wait_until(|| {
             let is_lost = self.loss(self.lease.state(), true).is_some();
-            (is_lost || lock(&self.known).reading.is_none()).then_some(())
+            let Known { reading, data, .. } = &*lock(&self.known);
+            // A read that the client has refused is made again.
+            (is_lost || reading.is_none() && *data != Data::Refused).then_some(())
         })
         .await;
     }
@@ -232,11 +234,11 @@ impl HoldStatus {
         Cause::Lost { path: self.path.clone(), loss }.into()
     }
 
-    /// The error of a transaction whose operation `own` fails if the node is gone. Of another
+    /// The error of a transaction whose operation `fence` fails if the node is gone. Of another
     /// failure a known loss is the reason, unless the transaction may have been carried out all the
     /// same, or one of its other operations was refused.
-    pub(crate) fn transaction_error(&self, own: usize, error: ClientError) -> Error {
-        if error.is_no_node() && error.failed_op() == Some(own) {
+    pub(crate) fn transaction_error(&self, fence: usize, error: ClientError) -> Error {
+        if error.is_no_node() && error.failed_op() == Some(fence) {
             return self.mark_deleted();
         }
         let tells_more = error.outcome() == Outcome::Unknown || error.failed_op().is_some();
@@ -253,13 +255,14 @@ impl HoldStatus {
         let waker = Waker::from(Arc::clone(&self.changes));
         let mut cx = Context::from_waker(&waker);
         let mut known = lock(&self.known);
-        let mut has_changed = false;
+        let (before, mut has_changed) = (known.data, false);
         // After the first read every write has it read again, whoever looks.
         let may_read = may_read || known.reading.is_some() || known.data == Data::Known;
         while known.lost.is_none() && self.learn(&mut known, may_read, &mut cx) {
             has_changed = true;
         }
         let lost = known.lost;
+        has_changed |= known.data != before;
         drop(known);
         if has_changed {
             if lost.is_some() {
@@ -296,7 +299,8 @@ impl HoldStatus {
         self.take_answer(known, answer)
     }
 
-    /// Takes note of what a read of the node has found. False if the next look reads it again.
+    /// Takes note of what a read of the node has found. True if more may have come, or the node is
+    /// to be read again at once.
     fn take_answer(&self, known: &mut Known, answer: Result<(Node, Watcher), ClientError>) -> bool {
         let error = match answer {
             Ok((node, watcher)) if node.stat.czxid == self.czxid => {

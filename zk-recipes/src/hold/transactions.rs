@@ -29,7 +29,7 @@ impl Hold {
     /// Dropping the future changes nothing.
     pub async fn verify(&self) -> Result<(), Error> {
         // It changes nothing, so nothing is open about it.
-        self.fenced(()).await.map_err(|error| self.check().err().unwrap_or(error))
+        self.fenced(()).await.map_err(|error| self.ensure_held().err().unwrap_or(error))
     }
 
     /// Carries out `ops` in one transaction, only if the lock is still ours at that moment.
@@ -122,18 +122,18 @@ impl Hold {
     /// Carries out `ops` and releases the node, in one transaction. If the server refuses, nothing
     /// has happened, and the lock is held as before.
     pub(crate) async fn let_go_with<O: Operations>(&self, ops: O) -> Result<O::Results, Error> {
-        self.check()?;
-        let own = ops.count();
+        self.ensure_held()?;
+        let fence = ops.count();
         let ops = (ops, Op::delete(&self.status.path, None));
-        let (results, ()) = self.ends_by(own, self.status.queue.client().multi(ops)).await?;
+        let (results, ()) = self.ends_by(fence, self.status.queue.client().multi(ops)).await?;
         Ok(results)
     }
 
-    /// Waits for a transaction that deletes our node, and whose operation `own` fails if that is
+    /// Waits for a transaction that deletes our node, and whose operation `fence` fails if that is
     /// gone. Only if the server refuses the transaction is the node still ours.
     pub(crate) async fn ends_by<T>(
         &self,
-        own: usize,
+        fence: usize,
         reply: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, Error> {
         match reply.await {
@@ -150,7 +150,7 @@ impl Hold {
                 drop(self.take_node());
                 Err(Cause::Unconfirmed(error).into())
             }
-            Err(error) => Err(self.status.transaction_error(own, error)),
+            Err(error) => Err(self.status.transaction_error(fence, error)),
         }
     }
 }

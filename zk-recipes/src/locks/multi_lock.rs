@@ -316,7 +316,7 @@ impl MultiGuard {
         let Some((first, others)) = self.0.split_first() else {
             return Err(Cause::Argument("no lock is held".to_owned()).into());
         };
-        self.0.iter().try_for_each(Hold::check)?;
+        self.0.iter().try_for_each(Hold::ensure_held)?;
         let checks = others.iter().map(|hold| Op::check(hold.node(), None));
         let done = first.fenced((checks.collect::<Vec<_>>(), ops)).await;
         done.map(|(_, results)| results).map_err(|error| {

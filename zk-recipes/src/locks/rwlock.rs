@@ -135,6 +135,8 @@ impl WriteGuard {
     /// # Errors
     ///
     /// If nothing has happened and the lock is still ours, the error contains the guard.
+    /// [`Unconfirmed`](crate::ErrorKind::Unconfirmed): the connection broke first. The lock is no
+    /// longer ours, and the client goes on releasing it.
     ///
     /// # Cancel safety
     ///
@@ -148,7 +150,7 @@ impl WriteGuard {
 
     /// Replaces our node by a reader's.
     async fn become_reader(&self) -> Result<Hold, Error> {
-        self.hold.check()?;
+        self.hold.ensure_held()?;
         let (queue, own) = (self.hold.queue(), self.hold.own());
         let name = queue.naming().downgraded_name(&own.name);
         let path = queue.child(&name.unwrap_or_default());

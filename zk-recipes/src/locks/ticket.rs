@@ -7,6 +7,7 @@
 //! has the lock.
 
 use std::fmt;
+use std::fmt::Write as _;
 use std::mem;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -111,10 +112,14 @@ impl LockTicket {
 
     /// The ticket as one line of text, with the secret, for [`parse`](str::parse).
     pub fn to_secret(&self) -> String {
-        let Self { session, czxid, resumes, node, .. } = self;
-        let digits = session.password.expose().iter().map(|byte| format!("{byte:02x}"));
-        let password = digits.collect::<String>();
-        format!("{VERSION} {:x} {password} {:x} {resumes:x} {node}", session.id.0, czxid.0)
+        let SessionIdentity { id, password, .. } = self.session;
+        let mut text = format!("{VERSION} {:x} ", id.0);
+        for byte in password.expose() {
+            // Writing to a string does not fail.
+            write!(text, "{byte:02x}").ok();
+        }
+        write!(text, " {:x} {:x} {}", self.czxid.0, self.resumes, self.node).ok();
+        text
     }
 }
 
@@ -181,7 +186,7 @@ impl Guard {
     ///
     /// [`Lost`](crate::ErrorKind::Lost): there is no lock to leave.
     pub fn into_ticket(self) -> Result<LockTicket, Error> {
-        self.check()?;
+        self.ensure_held()?;
         let session = self.queue().client().session();
         let (Some(session), Some(owned)) = (session, self.take_node()) else {
             return Err(self.status().mark_deleted());
@@ -240,6 +245,7 @@ impl Lock {
         };
         *usage = Usage::Begun(mark);
         ticket.consume(client, mark).await?;
+        // The session has seen the mark, so no server answers that lacks the node.
         let adopted = with_retries(|| client.adopt(&ticket.node)).await;
         let node = adopted.map_err(|error| ticket.failed(error))?;
         // The node is the same, so the pass tells this holder from the one before.

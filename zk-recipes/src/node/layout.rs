@@ -84,7 +84,8 @@ impl Layout {
     pub const LEADER_LATCH: Self =
         Self { read_write: NodeNaming::curators(true), mutex: Some("latch-") };
 
-    /// Names of your own: `<prefix><32 hex digits><exclusive or shared><number>`.
+    /// Names of your own: `<prefix><32 hex digits><exclusive or shared><number>`. With kazoo's
+    /// names, this is [its layout](Self::KAZOO).
     ///
     /// # Errors
     ///

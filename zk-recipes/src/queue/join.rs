@@ -86,6 +86,7 @@ impl<L> Attempt<L> {
         let (mut nodes, behind) = self.finish(from_ref(queue), ask, foreseen).await?;
         match nodes.pop() {
             Some(node) => Ok((node, behind)),
+            // One was asked for, so there is one.
             None => Err(Cause::NodeVanished(queue.folder().to_owned()).into()),
         }
     }

@@ -63,9 +63,14 @@ pub(crate) struct Attempts(AtomicU32);
 
 impl Attempts {
     /// Begins an attempt. It counts as failed until it succeeds, because the end of the connection
-    /// ends the attempt, too. True if a pause is due ahead of it.
-    pub(crate) fn begin(&self) -> bool {
-        self.0.fetch_add(1, Ordering::Relaxed) > MAX_RETRIES
+    /// ends the attempt, too.
+    pub(crate) fn begin(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// True if a pause is due ahead of the attempt that has begun.
+    pub(crate) fn needs_pause(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > MAX_RETRIES + 1
     }
 
     /// True if the next attempt may follow this error at once.
@@ -74,12 +79,12 @@ impl Attempts {
     }
 
     /// The caller pauses ahead of the next attempt, which needs no further pause.
-    pub(crate) fn have_paused(&self) {
-        self.0.store(MAX_RETRIES, Ordering::Relaxed);
+    pub(crate) fn note_pause(&self) {
+        self.0.fetch_min(MAX_RETRIES, Ordering::Relaxed);
     }
 
     /// The work has made progress.
-    pub(crate) fn have_succeeded(&self) {
+    pub(crate) fn note_success(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 }

@@ -21,14 +21,13 @@ pub(crate) struct RecheckTimer(Option<JoinHandle<()>>);
 impl RecheckTimer {
     /// Sets the timer, unless it is set. Ready when its time has passed, once.
     pub(crate) fn poll(&mut self, client: &Client, cx: &mut Context<'_>) -> Poll<()> {
-        // If a runtime has ended, the timer that was set on it fires with an error.
-        let runtimes =
-            [|client: &Client| client.runtime(), |_: &Client| Handle::try_current().ok()];
-        for runtime in runtimes {
+        for is_of_session in [true, false] {
             let timer = match &mut self.0 {
                 Some(timer) => timer,
                 None => {
-                    let Some(runtime) = runtime(client) else { continue };
+                    let own = || Handle::try_current().ok();
+                    let runtime = if is_of_session { client.runtime() } else { own() };
+                    let Some(runtime) = runtime else { continue };
                     let time = client.session_timeout();
                     self.0.insert(runtime.spawn(async move { sleep(time).await }))
                 }
@@ -37,6 +36,7 @@ impl RecheckTimer {
                 return Poll::Pending;
             };
             self.0 = None;
+            // If the runtime on which it was set has ended, the timer has fired with an error.
             if fired.is_ok() {
                 return Poll::Ready(());
             }

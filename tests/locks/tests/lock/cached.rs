@@ -239,6 +239,23 @@ async fn a_refusal_is_told_and_asked_again_seldom() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pause_behind_a_refusal_is_not_made_twice() {
+    let world = World::new();
+    let raw = world.client().await;
+    raw.create(PATH, b"one", &PERSISTENT).await.unwrap();
+    world.hide(PATH).await;
+    let mut cached = follow(&world).await;
+    let refused = |cached: &Cached| cached.error.is_some();
+    timeout(TIMEOUT, cached.values.wait_for(refused)).await.unwrap().unwrap();
+    raw.delete(PATH, None).await.unwrap();
+    raw.create(PATH, b"two", &PERSISTENT).await.unwrap();
+    // The read behind the pause is lost with its connection.
+    world.server.inject(Fault::lose_reply().op(OpCode::GET_DATA));
+    let came = timeout(TIMEOUT * 3 / 2, cached.becomes(Some("two"))).await;
+    assert!(came.is_ok(), "{:?}", cached.text());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_without_a_quorum_gives_no_current_value() {
     let world = World::new();
     let raw = world.client().await;

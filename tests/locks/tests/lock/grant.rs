@@ -10,8 +10,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex, split};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
-use zk_client::{Client, Connecting, Connector, Host, Transport};
+use tokio::time::{sleep, timeout};
+use zk_client::{Client, Connecting, Connector, ErrorCode, Host, Transport};
+use zk_embedded::{Fault, OpCode};
 use zk_recipes::{
     DoubleBarrier, Election, Error, ErrorKind, Group, Hold, Lock, LockState, Loss, MultiGuard,
     MultiLock, Options, Owner, Partitioner, Permit, ReentrantLock, RwLock, Semaphore, Shard,
@@ -322,6 +323,26 @@ async fn the_first_answer_knows_that_the_node_is_gone_if_the_wait_has_left_a_wat
         }
         drop(other);
     }
+}
+
+/// The create of a free lock is answered so late that the grant needs a proof. Meanwhile somebody
+/// deletes the node, and the server is too busy to have it read.
+#[tokio::test(start_paused = true)]
+async fn a_grant_waits_until_its_node_could_be_read() {
+    let world = World::new();
+    world.make_folder().await;
+    let lock = world.lock().await;
+    world.server.inject(Fault::delay(TIMEOUT * 6 / 10).op(OpCode::CREATE2));
+    for _ in 0..8 {
+        world.server.inject(Fault::refuse(ErrorCode::THROTTLED_OP).op(OpCode::GET_DATA));
+    }
+    let acquiring = tokio::spawn(async move { lock.acquire().await });
+    sleep(TIMEOUT / 10).await;
+    let queue = world.queue();
+    let [node] = &queue[..] else { panic!("{queue:?}") };
+    world.client().await.delete(&format!("{LOCK}/{node}"), None).await.unwrap();
+    let acquired = timeout(5 * TIMEOUT, acquiring).await.unwrap().unwrap();
+    assert_eq!(acquired.unwrap_err().kind(), ErrorKind::NodeVanished);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@
 //! them fires. It reads a member again only if that member is new or has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -81,7 +82,6 @@ impl Member {
 }
 
 /// The views of a group, one after another: see [`Group::watch`](crate::Group::watch).
-#[derive(Debug)]
 pub struct Members {
     client: Client,
     folder: Folder,
@@ -96,7 +96,7 @@ pub struct Members {
 }
 
 /// What an observer has watches on.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Watched {
     /// Fires when a node comes or goes.
     folder: Option<Watcher>,
@@ -314,4 +314,10 @@ fn nodes_of_members(list: &Names) -> Vec<(&str, &str)> {
         }
     }
     nodes.into_iter().map(|(id, (_, name))| (id, name)).collect()
+}
+
+impl fmt::Debug for Members {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Members").field("folder", &self.folder.path()).finish_non_exhaustive()
+    }
 }

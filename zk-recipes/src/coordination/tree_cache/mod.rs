@@ -123,14 +123,14 @@ impl TreeCache {
         limits: TreeLimits,
     ) -> Result<(Self, impl Future<Output = Result<(), Error>> + Send + use<>), Error> {
         zk_client::check_path(path)?;
-        let (tell, status) = watch::channel(TreeStatus::default());
+        let (sender, status) = watch::channel(TreeStatus::default());
         let shared = Arc::new(Shared {
             root: path.to_owned(),
             limits,
             tree: Held::default(),
             wanted: watch::Sender::default(),
         });
-        let follower = Follower { shared: Arc::clone(&shared), tell };
+        let follower = Follower { shared: Arc::clone(&shared), sender };
         let following = follow(keeper.clone(), follower);
         Ok((Self { keeper: keeper.clone(), shared, status }, following))
     }
@@ -230,18 +230,18 @@ impl TreeCache {
 /// The future's side of a tree.
 struct Follower {
     shared: Arc<Shared>,
-    tell: watch::Sender<TreeStatus>,
+    sender: watch::Sender<TreeStatus>,
 }
 
 impl Follow for Follower {
-    type Told = TreeStatus;
+    type Value = TreeStatus;
 
-    fn tell(&self) -> &watch::Sender<TreeStatus> {
-        &self.tell
+    fn sender(&self) -> &watch::Sender<TreeStatus> {
+        &self.sender
     }
 
-    fn parts(told: &mut TreeStatus) -> (&mut Freshness, &mut Option<Error>) {
-        (&mut told.freshness, &mut told.error)
+    fn freshness_and_error(value: &mut TreeStatus) -> (&mut Freshness, &mut Option<Error>) {
+        (&mut value.freshness, &mut value.error)
     }
 
     fn seen(&self) -> Zxid {
@@ -251,7 +251,7 @@ impl Follow for Follower {
 
     fn begin_anew(&self) {
         self.shared.tree.change(|tree| tree.newest = Zxid::default());
-        begin_anew(&self.tell, || self.shared.wanted.send_replace(Zxid::default()));
+        begin_anew(&self.sender, || self.shared.wanted.send_replace(Zxid::default()));
     }
 
     /// Reads the tree, and each node of it again that has changed.
@@ -264,7 +264,7 @@ impl Follow for Follower {
         let mut reader = Reader::new(client, &self.shared, events, since);
         loop {
             let reached = reader.read_changed().await?;
-            attempts.have_succeeded();
+            attempts.note_success();
             self.publish(reached);
             reader.wait(reached).await?;
         }
@@ -279,6 +279,6 @@ impl Follower {
             let (epoch, nodes, bytes) = (tree.changes, tree.nodes.len(), tree.bytes);
             TreeStatus { zxid: reached, epoch, nodes, bytes, ..TreeStatus::default() }
         });
-        tell_current(&self.tell, now, || *self.shared.wanted.borrow());
+        tell_current(&self.sender, now, || *self.shared.wanted.borrow());
     }
 }

@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
             // and nodes that have gone may still be counted beside those that have come.
             return Ok(since);
         }
-        self.shared.tree.change(|tree| self.shared.check(tree, 1))?;
+        self.shared.tree.change(|tree| self.shared.ensure_within_limits(tree, 1))?;
         Ok(self.seen)
     }
 
@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
             }
         };
         self.seen = self.seen.max(zxid);
-        self.shared.tree.change(|tree| {
+        let listed = self.shared.tree.change(|tree| {
             tree.newest = self.seen;
             match found {
                 Found::Nothing => tree.remove(&path),
@@ -181,18 +181,25 @@ impl<'a> Reader<'a> {
                     // A node that moves meanwhile is counted at both places, until the read of what
                     // has changed removes the old one. The limits themselves are for a tree without
                     // changes to be read.
-                    self.shared.check(tree, 2)?;
+                    self.shared.ensure_within_limits(tree, 2)?;
                 }
                 Found::Children(Children { names, .. }) => {
                     tree.keep_children(&path, names.iter());
-                    let paths = names.iter().map(|name| child(&path, name));
-                    // What is known already is kept by events.
-                    let is_due = |path: &String| self.reads_all || tree.node(path).is_none();
-                    self.due.extend(paths.filter(is_due));
+                    return Ok::<_, Stop>(Some((path, names)));
                 }
             }
-            Ok(())
-        })
+            Ok(None)
+        });
+        // There may be many, so this is not a part of the change, for which readers wait.
+        if let Some((path, names)) = listed? {
+            let paths = names.iter().map(|name| child(&path, name));
+            self.shared.tree.look(|tree| {
+                // What is known already is kept by events.
+                let is_due = |path: &String| self.reads_all || tree.node(path).is_none();
+                self.due.extend(paths.filter(is_due));
+            });
+        }
+        Ok(())
     }
 
     /// The request that was sent first, behind the next ones if few are in flight.

@@ -20,7 +20,8 @@ use crate::steady::mutex::lock;
 pub struct TreeLimits {
     /// The number of nodes. By default a million.
     pub max_nodes: usize,
-    /// The bytes of all paths and data, with 150 more for each node. By default 256 MiB.
+    /// The bytes of all paths and data, with 150 more for each node. Each node has its whole path.
+    /// By default 256 MiB.
     pub max_bytes: usize,
 }
 
@@ -43,7 +44,11 @@ pub(super) struct Shared {
 impl Shared {
     /// Fails if the tree is more than so many times as large as it may be. Of a tree that was never
     /// whole nothing is kept then.
-    pub(super) fn check(&self, tree: &mut TreeView, times: usize) -> Result<(), Stop> {
+    pub(super) fn ensure_within_limits(
+        &self,
+        tree: &mut TreeView,
+        times: usize,
+    ) -> Result<(), Stop> {
         let TreeLimits { max_nodes, max_bytes } = self.limits;
         let is_within = tree.nodes.len() <= max_nodes.saturating_mul(times)
             && tree.bytes <= max_bytes.saturating_mul(times);

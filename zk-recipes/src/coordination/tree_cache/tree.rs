@@ -2,7 +2,8 @@
 //!
 //! Knows no client: it is told what was read.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -41,6 +42,15 @@ impl TreeNode {
             version: stat.version,
             ephemeral_owner: stat.ephemeral_owner,
         }
+    }
+
+    /// True if it is this node, with the same data. If older data took the place of the ensemble's,
+    /// a zxid may come twice.
+    fn is(&self, node: &Node) -> bool {
+        let Node { data, stat, .. } = node;
+        (self.czxid, self.mzxid) == (stat.czxid, stat.mzxid)
+            && (self.version, self.ephemeral_owner) == (stat.version, stat.ephemeral_owner)
+            && self.data[..] == data[..]
     }
 }
 
@@ -84,14 +94,18 @@ impl TreeView {
 
     /// Puts a node that was read in its place. Returns whether none was there before.
     pub(super) fn put(&mut self, path: &str, node: &Node) -> bool {
-        let node = TreeNode::new(node);
-        let known = self.nodes.insert(key(path), node.clone());
-        self.bytes += size(path, &node);
-        self.bytes -= known.as_ref().map_or(0, |known| size(path, known));
-        // If older data took the place of the ensemble's, a zxid may come twice, but the data
-        // differs.
-        self.changes += u64::from(known.as_ref() != Some(&node));
-        known.is_none()
+        let before = match self.nodes.entry(key(path)) {
+            Entry::Occupied(known) if known.get().is(node) => return false,
+            Entry::Occupied(mut known) => Some(known.insert(TreeNode::new(node))),
+            Entry::Vacant(place) => {
+                place.insert(TreeNode::new(node));
+                None
+            }
+        };
+        self.bytes += size(path, &node.data);
+        self.bytes -= before.as_ref().map_or(0, |before| size(path, &before.data));
+        self.changes += 1;
+        before.is_none()
     }
 
     /// Removes a node with everything below it, if it is there.
@@ -99,7 +113,7 @@ impl TreeView {
         let mut gone = vec![path.to_owned()];
         while let Some(path) = gone.pop() {
             if let Some(node) = self.nodes.remove(&key(&path)) {
-                self.bytes -= size(&path, &node);
+                self.bytes -= size(&path, &node.data);
                 self.changes += 1;
                 gone.extend(self.names_below(&path).map(|name| child(&path, name)));
             }
@@ -139,8 +153,8 @@ fn key(path: &str) -> Box<str> {
     }
 }
 
-fn size(path: &str, node: &TreeNode) -> usize {
-    NODE_BYTES + path.len() + node.data.len()
+fn size(path: &str, data: &[u8]) -> usize {
+    NODE_BYTES + path.len() + data.len()
 }
 
 /// The path of a node's child.
