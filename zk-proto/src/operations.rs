@@ -49,7 +49,7 @@ macro_rules! operations {
             GET_CHILDREN2 = 12 ("getChildren2", "GETC", (3, 4, 0), Read, PATH, FOLLOWER)
                 GetChildren2: GetChildren2Request<'a> => GetChildren2Response<'a>;
             /// Compares a version; inside a multi only.
-            CHECK = 13 ("check", "NA", (3, 4, 0), Read, PATH, LEADER)
+            CHECK = 13 ("check", "CHEC", (3, 4, 0), Read, PATH, LEADER)
                 Check: CheckVersionRequest<'a> => ();
             /// Several writes, all or nothing.
             MULTI = 14 ("multi", "MULT", (3, 4, 0), Write, NO_PATH, LEADER)
@@ -58,7 +58,7 @@ macro_rules! operations {
             CREATE2 = 15 ("create2", "CREA", (3, 5, 0), Write, PATH, LEADER)
                 Create2: CreateRequest<'a> => Create2Response<'a>;
             /// Changes the ensemble. Since 3.5.0.
-            RECONFIG = 16 ("reconfig", "NA", (3, 5, 0), Write, NO_PATH, LEADER)
+            RECONFIG = 16 ("reconfig", "RECO", (3, 5, 0), Write, NO_PATH, LEADER)
                 Reconfig: ReconfigRequest<'a> => GetDataResponse<'a>;
             /// Asks whether a watch is set. Since 3.5.0.
             CHECK_WATCHES = 17 ("checkWatches", "CHKW", (3, 5, 0), Read, PATH, FOLLOWER)
@@ -70,7 +70,7 @@ macro_rules! operations {
             CREATE_CONTAINER = 19 ("createContainer", "CREA", (3, 5, 1), Write, PATH, LEADER)
                 CreateContainer: CreateRequest<'a> => Create2Response<'a>;
             /// Server-internal: removes an empty container.
-            DELETE_CONTAINER = 20 ("deleteContainer", "NA", (3, 5, 1), Write, PATH, LEADER)
+            DELETE_CONTAINER = 20 ("deleteContainer", "DELE", (3, 5, 1), Write, PATH, LEADER)
                 DeleteContainer: DeleteContainerRequest<'a> => ();
             /// Creates a node with a time to live. Since 3.5.3.
             CREATE_TTL = 21 ("createTTL", "CREA", (3, 5, 3), Write, PATH, LEADER)
@@ -107,7 +107,7 @@ macro_rules! operations {
             /// Server-internal: opens a session.
             CREATE_SESSION = -10 ("createSession", "SESS", (3, 4, 0), Session, NO_PATH, LEADER);
             /// Ends the session.
-            CLOSE_SESSION = -11 ("closeSession", "NA", (3, 4, 0), Session, NO_PATH, LEADER)
+            CLOSE_SESSION = -11 ("closeSession", "CLOS", (3, 4, 0), Session, NO_PATH, LEADER)
                 CloseSession: CloseSessionRequest => ();
             /// The type of a failed entry in the reply to a multi.
             ERROR = -1 ("error", "NA", (3, 4, 0), Session, NO_PATH, FOLLOWER);
@@ -199,12 +199,13 @@ macro_rules! op_codes {
 operations!(op_codes);
 
 impl OpCode {
-    /// True for a request that changes nothing, whatever the reply is.
+    /// True for a request that changes nothing, except that it may set a watch, whatever the reply
+    /// is.
     pub const fn is_read(self) -> bool {
         matches!(self.info(), Some(OpInfo { access: Access::Read, .. }))
     }
 
-    /// True for a request that the leader executes as a transaction, with a quorum.
+    /// True for a request that changes the tree or the ensemble, as a transaction, with a quorum.
     ///
     /// ```
     /// use zk_proto::OpCode;
@@ -219,5 +220,41 @@ impl OpCode {
     /// True for a request that begins with a path, or with the front of one.
     pub const fn has_path(self) -> bool {
         matches!(self.info(), Some(OpInfo { has_path: true, .. }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(is_meant: impl Fn(&OpInfo) -> bool) -> Vec<&'static str> {
+        let all = OpCode::ALL.iter().filter_map(|op| op.info());
+        all.filter(|info| is_meant(info)).map(|info| info.name).collect()
+    }
+
+    /// The facts once more, in the words of ZooKeeper's own `ZooDefs` and its request processors.
+    #[test]
+    fn the_table_says_what_servers_do() {
+        let reads = "exists getData getACL getChildren sync getChildren2 check checkWatches \
+                     multiRead getEphemerals getAllChildrenNumber whoAmI";
+        let writes = "create delete setData setACL multi create2 reconfig createContainer \
+                      deleteContainer createTTL";
+        let to_the_leader = "create delete setData setACL sync check multi create2 reconfig \
+                             createContainer deleteContainer createTTL createSession closeSession";
+        let without_path = "notification ping multi reconfig multiRead auth setWatches sasl \
+                            setWatches2 whoAmI createSession closeSession error";
+        let known_to_3_4 = "notification create delete exists getData setData getACL setACL \
+                            getChildren sync ping getChildren2 check multi auth setWatches sasl \
+                            createSession closeSession error";
+        let of_3_5 = "create2 reconfig checkWatches removeWatches createContainer \
+                      deleteContainer createTTL";
+        let words = |text: &'static str| text.split_whitespace().collect::<Vec<_>>();
+        assert_eq!(names(|info| info.op.is_read()), words(reads));
+        assert_eq!(names(|info| info.op.is_write()), words(writes));
+        assert_eq!(names(|info| info.needs_leader), words(to_the_leader));
+        assert_eq!(names(|info| !info.has_path), words(without_path));
+        assert_eq!(names(|info| info.since == (3, 4, 0)), words(known_to_3_4));
+        assert_eq!(names(|info| info.since > (3, 4, 0) && info.since < (3, 6, 0)), words(of_3_5));
+        assert_eq!(names(|info| info.since > (3, 6, 0)), ["whoAmI"]);
     }
 }

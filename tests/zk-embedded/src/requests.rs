@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tracing::trace;
 use zk_proto::{
-    AuthPacket, Create2Response, CreateResponse, Decode, ErrorCode, GetSaslRequest, List,
+    Access, AuthPacket, Create2Response, CreateResponse, Decode, ErrorCode, GetSaslRequest, List,
     MultiRequest, MultiResponse, OpCode, Reader, ReconfigRequest, RemoveWatchesRequest,
     ReplyHeader, RequestHeader, Secret, SessionId, SetAclResponse, SetDataResponse,
     SetSaslResponse, SetWatches, SetWatches2, SyncRequest, SyncResponse, Text, Xid, Zxid,
@@ -160,10 +160,7 @@ impl State {
                 self.answer(asked, Xid::PING, zxid, ErrorCode::OK, &());
                 Ok(())
             }
-            OpCode::MULTI | OpCode::RECONFIG | OpCode::SYNC if self.read_only => {
-                Err(ErrorCode::NOT_READ_ONLY)
-            }
-            op if self.read_only && is_single_write(op) => Err(ErrorCode::NOT_READ_ONLY),
+            op if self.read_only && is_refused_read_only(op) => Err(ErrorCode::NOT_READ_ONLY),
             OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER => {
                 let made = self.write(asked, reader, |store, caller, request, moment| {
                     store.create(caller, op, request, moment)
@@ -372,4 +369,10 @@ fn decodable(op: OpCode, reader: &Reader<'_>) -> Option<Vec<u8>> {
         OpCode::MULTI | OpCode::MULTI_READ => with_decodable_paths(reader.rest()),
         _ => None,
     }
+}
+
+/// True for what a server that is cut off refuses: everything that it would ask the leader for, but
+/// for the sessions that it keeps on its own.
+fn is_refused_read_only(op: OpCode) -> bool {
+    op.info().is_some_and(|info| info.needs_leader && info.access != Access::Session)
 }

@@ -332,8 +332,9 @@ impl OwnedNode {
     /// `AlreadyGone` once that was answered. A lease that lapsed never becomes valid again, and a
     /// new lease of its node has lapsed, too.
     ///
-    /// A lease shows that another client deleted the node once an event has told this client so,
-    /// whichever watch that was for. By itself it watches nothing. Watch the node to be told.
+    /// A lease shows that another client deleted the node once an event has told this client so
+    /// while the lease ran, whichever watch that was for. By itself it watches nothing. Watch the
+    /// node to be told.
     ///
     /// ```
     /// # async fn f(node: &zk_client::OwnedNode) {

@@ -163,7 +163,10 @@ pub enum Hangup {
     /// The server closed the connection while this request was the largest without a reply. It is
     /// so large, some 100 kilobytes or more, that this may be why. Other requests fail with the
     /// reason that the connection gave.
-    #[error("the server hung up on this request of {size} bytes: {TOO_LARGE}")]
+    #[error(
+        "the connection ended while this request of {size} bytes had no reply, which may be why: \
+         {TOO_LARGE}"
+    )]
     OnRequest {
         /// The size of the request in bytes, as servers compare it with their `jute.maxbuffer`.
         size: usize,

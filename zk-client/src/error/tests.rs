@@ -123,7 +123,7 @@ fn errors_say_what_is_wrong_in_the_words_of_callers() {
         (ended(Closed), "with the runtime"),
         (no_time, "before any server was tried"),
         (http, "web server"),
-        (large, "hung up on this request of 2000000 bytes: servers hang up without an answer"),
+        (large, "request of 2000000 bytes had no reply, which may be why: servers hang up without"),
     ];
     for (fault, text) in cases {
         let said = Error::from(fault).to_string();

@@ -31,9 +31,6 @@ pub const HEAD_BYTES: usize = 16;
 /// Operations that servers can switch off: their refusal says nothing about the next server.
 const OPTIONAL: [OpCode; 2] = [OpCode::CREATE_TTL, OpCode::RECONFIG];
 
-/// The version that brought getEphemerals.
-const V3_6: (u8, u8, u8) = (3, 6, 0);
-
 impl<T, W, S: Clone> Session<T, W, S> {
     pub(super) fn handle_reply(&mut self, now: Instant, frame: Bytes) -> Result<(), ProtocolError> {
         let mut reader = Reader::new(&frame);
@@ -225,12 +222,13 @@ impl<T, W, S: Clone> Session<T, W, S> {
             return;
         }
         self.unsupported_ops.push(op);
-        if since <= Some(V3_6) {
-            self.owned_nodes.search_by_listing();
-        }
         if op == OpCode::CREATE2 {
             warn!(target: trace::SESSION, "the server is older than 3.5");
             self.watches.cannot_remove();
+        }
+        // Nobody knows getEphemerals who lacks an older way to create. Others prove nothing.
+        if [OpCode::CREATE2, OpCode::CREATE_CONTAINER, OpCode::GET_EPHEMERALS].contains(&op) {
+            self.owned_nodes.search_by_listing();
         }
     }
 

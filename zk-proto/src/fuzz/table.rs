@@ -70,7 +70,7 @@ macro_rules! record {
     };
 }
 
-const OTHERS: [Record; 13] = [
+const OTHERS: [Record; 15] = [
     record!(RequestHeader),
     record!(ReplyHeader),
     record!(ConnectRequest, |_| (), 1),
@@ -80,6 +80,8 @@ const OTHERS: [Record; 13] = [
     record!(Stat),
     record!(CreateRequest<'a>, |record| list(record.acl), 0),
     record!(GetChildrenResponse<'a>, |record| list(record.children), 0),
+    record!(WhoAmIResponse<'a>, |record| list(record.client_info), 0),
+    record!(ClientInfo<'a>),
     record!(WatcherEvent<'a>),
     record!(MultiHeader),
     Record {

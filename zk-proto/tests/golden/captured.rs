@@ -11,7 +11,7 @@ use zk_proto::{DecodeError, OpCode, frame};
 use crate::dissect::{assert_entries_encode_alike, dissect};
 use crate::frames::{self, Direction, Frame};
 
-/// How many there are at least; a frame that is lost from the file must not pass unnoticed.
+/// How many there were at least; each operation and each record has some of its own.
 const FRAMES: usize = 269;
 
 /// No client sends it.

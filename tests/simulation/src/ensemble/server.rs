@@ -347,7 +347,7 @@ impl Server {
 
 /// True if only the leader can answer this request.
 fn is_forwarded(op: OpCode) -> bool {
-    op.is_write() || matches!(op, OpCode::SYNC | OpCode::CLOSE_SESSION)
+    op.info().is_some_and(|info| info.needs_leader)
 }
 
 /// The operation of a request. Requests that cannot be decoded never get here.

@@ -56,8 +56,13 @@ const OVERHEAD: usize = 1024;
 ///
 /// At the end of a program all sessions expire, and nothing is left of them.
 pub fn server(data: &[u8]) {
+    run(data);
+}
+
+/// The same. Returns how many requests were sent, so that a test knows what its program does.
+pub fn run(data: &[u8]) -> usize {
     let Some((settings, steps)) = data.split_first() else {
-        return;
+        return 0;
     };
     let mut world = World::new(*settings);
     let mut input = Input(steps);
@@ -66,7 +71,9 @@ pub fn server(data: &[u8]) {
         world.step(step, &mut input);
         world.settle(before);
     }
+    let requests = world.requests;
     world.finish();
+    requests
 }
 
 /// A server, and everything around it.
@@ -82,6 +89,8 @@ struct World {
     lazy: bool,
     /// Bytes that the server was sent in this step.
     sent: usize,
+    /// Requests that clients sent, or a part of them.
+    requests: usize,
 }
 
 /// The numbers that bound the output of a step.
@@ -122,7 +131,7 @@ impl World {
         let core = Core::new(config, now, Duration::from_secs(1_700_000_000));
         let shadow = Shadow::new(&core);
         let (clients, sessions, lazy) = (Vec::new(), Vec::new(), has(4));
-        Self { core, start: now, now, clients, sessions, shadow, lazy, sent: 0 }
+        Self { core, start: now, now, clients, sessions, shadow, lazy, sent: 0, requests: 0 }
     }
 
     fn step(&mut self, step: u8, input: &mut Input<'_>) {
@@ -265,10 +274,13 @@ impl World {
         let choice = input.byte();
         let at = usize::from(choice).checked_rem(self.clients.len()).unwrap_or_default();
         let bytes = if choice < 224 { usize::MAX } else { usize::from(choice - 224) };
+        let mut requests = 0;
         self.write(at, bytes, |client| {
+            requests = 1;
             let xid = client.next_xid();
             write(input, xid, &mut client.outgoing);
         });
+        self.requests += requests;
     }
 
     /// Tries to resume a session, and checks that it is resumed exactly if all conditions are met.

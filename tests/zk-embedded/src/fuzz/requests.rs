@@ -71,7 +71,7 @@ pub(crate) fn path(input: &mut Input<'_>) -> &'static str {
 }
 
 /// The next operation of the program: that of an opcode of one byte, or for any other byte one of
-/// all operations, so that a new one changes no program.
+/// all operations: so a new one changes no program that names its operations.
 pub(crate) fn op(input: &mut Input<'_>) -> OpCode {
     let byte = input.byte();
     let op = OpCode(i32::from(byte.cast_signed()));
