@@ -6,7 +6,7 @@ use zk_recipes::Barrier;
 
 use super::check::PROMPT;
 use super::clock::now;
-use super::judge::{self, Ask};
+use super::judge::{self, LockRequest};
 use super::work::{Job, for_polls};
 
 /// The node of the barrier, in the folder where the operator deletes and writes.
@@ -38,9 +38,9 @@ impl Job {
 
     async fn act(&mut self, act: Act) {
         let barrier = Barrier::new(&self.client, BARRIER).unwrap();
-        let (who, ask, polls) = (self.who, self.asks(), self.polls(10, 12));
-        let since = self.stage.world.lock().unwrap().core.last_zxid();
-        self.stage.note(|| format!("{who} begins to {act:?}, {polls}"));
+        let (who, request, polls) = (self.who, self.request(), self.polls(10, 12));
+        let since = self.trial.world.lock().unwrap().core.last_zxid();
+        self.trial.note(|| format!("{who} begins to {act:?}, {polls}"));
         let acting = async {
             match act {
                 Act::Close => barrier.close().await.map(|()| false),
@@ -50,20 +50,20 @@ impl Job {
             }
         };
         match for_polls(polls, acting).await {
-            Some(Ok(is_open)) => self.saw_barrier(act, &ask, since, is_open),
-            Some(Err(error)) => judge::failed(&self.stage, &ask, &error),
-            None => self.stage.count("acquires cancelled"),
+            Some(Ok(is_open)) => self.saw_barrier(act, &request, since, is_open),
+            Some(Err(error)) => judge::failed(&self.trial, &request, &error),
+            None => self.trial.count("acquires cancelled"),
         }
     }
 
     /// Checks that the barrier was open, or closed, at a moment since the request was made, and
     /// that a task that waited for that moment passes promptly.
-    fn saw_barrier(&self, act: Act, ask: &Ask, since: Zxid, is_open: bool) {
+    fn saw_barrier(&self, act: Act, request: &LockRequest, since: Zxid, is_open: bool) {
         if act == Act::Wait {
-            self.stage.serves(self.who.name);
+            self.trial.serves(self.who.name);
         }
-        let is_reliable = self.stage.is_reliable(ask.at);
-        let mut world = self.stage.world.lock().unwrap();
+        let is_reliable = self.trial.is_reliable(request.at);
+        let mut world = self.trial.world.lock().unwrap();
         let first = first_moment(world.core.history(), since, is_open);
         let (who, journal) = (self.who, &mut world.journal);
         journal.note(|| format!("{who} is done: {act:?}, open: {is_open}, {first:?}"));
@@ -85,7 +85,7 @@ impl Job {
         if first > since {
             journal.count("waits that were worth it");
         }
-        let from = journal.times.get(&first).map_or(ask.at, |at| ask.at.max(*at));
+        let from = journal.times.get(&first).map_or(request.at, |at| request.at.max(*at));
         let waited = now().saturating_duration_since(from);
         if is_reliable && waited > PROMPT {
             journal.violate(format!("{who} passes {waited:?} after it could"));

@@ -7,7 +7,7 @@ use zk_embedded::SessionId;
 use zk_recipes::{Counter, Error, ErrorKind};
 
 use super::journal::{FOLDER, Journal};
-use super::judge::{self, Ask};
+use super::judge::{self, LockRequest};
 use super::work::{Job, for_polls};
 
 /// The adds of all tasks. Each adds one.
@@ -28,14 +28,14 @@ impl Job {
         let counter = Counter::new(&self.client, FOLDER).unwrap();
         for _ in 0..self.random.within(1..6) {
             tokio::time::sleep(self.random.millis(0..60)).await;
-            let (who, ask) = (self.who, self.asks());
+            let (who, request) = (self.who, self.request());
             let polls = self.polls(5, 8);
-            self.stage.note(|| format!("{who} adds, {polls}"));
+            self.trial.note(|| format!("{who} adds, {polls}"));
             // If the process dies meanwhile, the outcome stays open.
             let session = self.client.session().map(|session| session.id);
             let open = |change: fn(&mut u64)| {
-                let mut cast = self.stage.cast.lock().unwrap();
-                let of = session.map(|session| cast.adds.of.entry(session.0).or_default());
+                let mut progress = self.trial.progress.lock().unwrap();
+                let of = session.map(|session| progress.adds.of.entry(session.0).or_default());
                 of.into_iter().for_each(|(_, open)| change(open));
             };
             open(|open| *open += 1);
@@ -50,43 +50,43 @@ impl Job {
             }
             match added {
                 Some(Ok(value)) => self.added(value),
-                Some(Err(error)) => self.not_added(&ask, &error),
-                None => self.stage.count("acquires cancelled"),
+                Some(Err(error)) => self.not_added(&request, &error),
+                None => self.trial.count("acquires cancelled"),
             }
         }
     }
 
     fn added(&self, value: i64) {
-        self.stage.serves(self.who.name);
-        let mut cast = self.stage.cast.lock().unwrap();
-        let mut world = self.stage.world.lock().unwrap();
+        self.trial.serves(self.who.name);
+        let mut progress = self.trial.progress.lock().unwrap();
+        let mut world = self.trial.world.lock().unwrap();
         let (who, journal) = (self.who, &mut world.journal);
         journal.count("grants");
         journal.note(|| format!("{who} has added to {value}"));
         let session = self.client.session().unwrap().id;
-        let (done, _) = cast.adds.of.entry(session.0).or_default();
+        let (done, _) = progress.adds.of.entry(session.0).or_default();
         *done += 1;
         let (done, written) = (*done, journal.written(session));
         if written < done {
             journal.violate(format!("{who} has added {done} times and written {written} times"));
         }
-        if !cast.adds.results.insert(value) {
+        if !progress.adds.results.insert(value) {
             journal.violate(format!("{who} gets {value}, as another add did"));
         }
     }
 
-    fn not_added(&self, ask: &Ask, error: &Error) {
+    fn not_added(&self, request: &LockRequest, error: &Error) {
         match error.kind() {
             ErrorKind::InDoubt => {
-                self.stage.count("adds in doubt");
-                if self.stage.is_reliable(ask.at) {
+                self.trial.count("adds in doubt");
+                if self.trial.is_reliable(request.at) {
                     self.violate(format!("in doubt though nothing goes wrong: {error}"));
                 }
             }
             _ if error.client().is_some_and(zk_client::Error::is_no_node) => {
-                self.stage.count("markers deleted again and again");
+                self.trial.count("markers deleted again and again");
             }
-            _ => judge::failed(&self.stage, ask, error),
+            _ => judge::failed(&self.trial, request, error),
         }
     }
 }

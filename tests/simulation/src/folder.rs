@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use zk_client::{Acl, Client, CreateOptions, ErrorCode, Id, Op, Perms};
 
 use super::journal::{FOLDER, folders, nodes};
-use super::process::Stage;
+use super::process::Trial;
 use zk_inputs::Random;
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
@@ -24,14 +24,14 @@ const STAYS: u64 = 120;
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) struct Others {
-    stage: Arc<Stage>,
+    trial: Arc<Trial>,
     client: Client,
     random: Random,
 }
 
 impl Others {
-    pub(super) fn new(stage: Arc<Stage>, client: Client, random: Random) -> Self {
-        Self { stage, client, random }
+    pub(super) fn new(trial: Arc<Trial>, client: Client, random: Random) -> Self {
+        Self { trial, client, random }
     }
 
     /// The client, by which the server knows them.
@@ -41,7 +41,7 @@ impl Others {
 
     /// The paths of some of the nodes.
     fn some(&mut self, most: usize) -> Vec<String> {
-        let mut nodes = nodes(&self.stage.world.lock().unwrap().core);
+        let mut nodes = nodes(&self.trial.world.lock().unwrap().core);
         let mut some = Vec::new();
         while some.len() < most
             && let Some(node) = self.random.pick(&nodes)
@@ -58,10 +58,10 @@ impl Others {
         what: &'static str,
         done: impl Future<Output = Result<T, E>> + Send + 'static,
     ) {
-        let stage = Arc::clone(&self.stage);
+        let trial = Arc::clone(&self.trial);
         tokio::spawn(async move {
             if done.await.is_ok() {
-                stage.world.lock().unwrap().journal.strike(what);
+                trial.world.lock().unwrap().journal.strike(what);
             }
         });
     }
@@ -91,18 +91,18 @@ impl Others {
     /// Takes the permission to delete from all folders, and gives it back after a while, or when
     /// faults end.
     pub(super) fn withhold(&self, time: Duration) {
-        let (stage, client) = (Arc::clone(&self.stage), self.client.clone());
-        let folders = folders(&stage.world.lock().unwrap().core);
+        let (trial, client) = (Arc::clone(&self.trial), self.client.clone());
+        let folders = folders(&trial.world.lock().unwrap().core);
         tokio::spawn(async move {
             for folder in &folders {
                 permit(&client, folder, Perms::ALL.without(Perms::DELETE)).await;
             }
-            stage.world.lock().unwrap().journal.strike("delete withheld");
-            drop(timeout(time, stage.storm_is_over()).await);
+            trial.world.lock().unwrap().journal.strike("delete withheld");
+            drop(timeout(time, trial.storm_is_over()).await);
             for folder in &folders {
                 permit(&client, folder, Perms::ALL).await;
             }
-            stage.note(|| "delete is permitted again".to_owned());
+            trial.note(|| "delete is permitted again".to_owned());
         });
     }
 

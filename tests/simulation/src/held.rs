@@ -42,9 +42,9 @@ impl Job {
     /// Compares what is reported of something with the server's state.
     pub(super) fn look_at(&self, held: usize, said: LockState) {
         let who = self.who;
-        let mut cast = self.stage.cast.lock().unwrap();
-        let mut world = self.stage.world.lock().unwrap();
-        let Held { session, nodes, is_lost, is_believed, .. } = &mut cast.held[held];
+        let mut progress = self.trial.progress.lock().unwrap();
+        let mut world = self.trial.world.lock().unwrap();
+        let Held { session, nodes, is_lost, is_believed, .. } = &mut progress.held[held];
         let session_lives = world.core.sessions().contains(session);
         let journal = &mut world.journal;
         let by_itself = nodes.iter().find(|(_, czxid)| {
@@ -71,24 +71,24 @@ impl Job {
 
     /// Records that something is about to be given back.
     pub(super) fn gives_back(&self, held: usize) {
-        self.stage.cast.lock().unwrap().held[held].is_believed = false;
+        self.trial.progress.lock().unwrap().held[held].is_believed = false;
     }
 
     /// Judges how something was given back: if that is confirmed, its nodes are gone.
     pub(super) fn has_given_back(&self, held: usize, released: Result<Release, Error>) {
         match released {
             Ok(Release::Released) => {
-                let nodes = self.stage.cast.lock().unwrap().held[held].nodes.clone();
-                let world = self.stage.world.lock().unwrap();
+                let nodes = self.trial.progress.lock().unwrap().held[held].nodes.clone();
+                let world = self.trial.world.lock().unwrap();
                 let left = nodes.iter().find(|(node, at)| world.journal.is_alive(node, *at));
                 drop(world);
                 if let Some((node, _)) = left {
                     self.violate(format!("{node} is there after its release"));
                 }
             }
-            Ok(_) => self.stage.count("releases of what was lost"),
+            Ok(_) => self.trial.count("releases of what was lost"),
             Err(error) if error.kind() == ErrorKind::Unconfirmed => {
-                self.stage.count("releases unconfirmed");
+                self.trial.count("releases unconfirmed");
             }
             Err(error) if judge::passes(&error) || error.is_session_over() => {}
             Err(error) => self.violate(format!("cannot give it back: {error}")),

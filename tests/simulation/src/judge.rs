@@ -10,11 +10,11 @@ use zk_recipes::{Error, ErrorKind, Hold, LockState, Loss};
 use super::clock::now;
 use super::journal::{Grant, Journal, Level, Role};
 use super::nemesis::UNPROVEN;
-use super::process::{Stage, Who};
+use super::process::{Trial, Who};
 
 /// A request for the lock: the task and the role.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ask {
+pub(super) struct LockRequest {
     pub(super) who: Who,
     pub(super) role: Role,
     pub(super) level: Option<Level>,
@@ -28,28 +28,28 @@ pub(super) struct Ask {
 ///
 /// The process had received everything up to `heard` at its previous poll.
 pub(super) fn granted(
-    stage: &Stage,
-    ask: &Ask,
+    trial: &Trial,
+    request: &LockRequest,
     client: &Client,
     guard: &Hold,
     heard: Option<Zxid>,
 ) -> usize {
-    let Ask { who, role, level, .. } = *ask;
-    stage.serves(who.name);
+    let LockRequest { who, role, level, .. } = *request;
+    trial.serves(who.name);
     // Asking sets a watch if the wait has left none, so only some ask at once.
     let czxid = guard.token().czxid();
     if level.is_none() && role == Role::Exclusive && czxid % 4 == 0 {
         let first = {
-            let journal = &stage.world.lock().unwrap().journal;
+            let journal = &trial.world.lock().unwrap().journal;
             // A lock that was queued up for again has a lease already.
-            let is_new = journal.times.get(&Zxid(czxid)).is_some_and(|at| *at >= ask.at);
+            let is_new = journal.times.get(&Zxid(czxid)).is_some_and(|at| *at >= request.at);
             journal.first_since(guard.node(), czxid).filter(|_| is_new)
         };
         if let Some(first) = first {
-            begins(stage, ask, client, first, guard.state(), guard.remaining());
+            begins(trial, request, client, first, guard.state(), guard.remaining());
         }
     }
-    let mut world = stage.world.lock().unwrap();
+    let mut world = trial.world.lock().unwrap();
     let (node, token) = (guard.node().to_owned(), guard.token());
     // A downgraded guard keeps the writer's token.
     let czxid = world.journal.created(&node).unwrap_or(token.czxid());
@@ -84,7 +84,7 @@ pub(super) fn granted(
     if let Some(two) = beside(journal, &grant) {
         journal.violate(two);
     }
-    if let Some(starved) = starves(journal, &grant, ask.passes) {
+    if let Some(starved) = starves(journal, &grant, request.passes) {
         journal.violate(starved);
     }
     if !grant.is_there {
@@ -120,25 +120,25 @@ pub(super) fn granted(
 /// at the earliest: something is left of its lease. If the process has no other lease, and nothing
 /// has stopped it, that is enough for a reply that is late, unless the proof itself came late.
 pub(super) fn begins(
-    stage: &Stage,
-    ask: &Ask,
+    trial: &Trial,
+    request: &LockRequest,
     client: &Client,
     first: Instant,
     state: LockState,
     left: Duration,
 ) {
-    let Ask { who, has_term, .. } = *ask;
+    let LockRequest { who, has_term, .. } = *request;
     let process = who.name.0;
     let is_excused = {
-        let cast = stage.cast.lock().unwrap();
-        let was_stopped = cast.woken.get(&process).is_some_and(|at| *at >= first);
-        has_term || was_stopped || cast.crowds.contains(&process)
+        let progress = trial.progress.lock().unwrap();
+        let was_stopped = progress.woken.get(&process).is_some_and(|at| *at >= first);
+        has_term || was_stopped || progress.crowds.contains(&process)
     };
     let timeout = client.session_timeout();
     let late = (timeout * 99 / 100).saturating_sub(now() - first);
     // The lease began with 0.3 T, and a read of the own node may be answered a little later.
     let least = if is_excused { Duration::ZERO } else { late.min(timeout / 10) };
-    let journal = &mut stage.world.lock().unwrap().journal;
+    let journal = &mut trial.world.lock().unwrap().journal;
     match state {
         // Its node may have been deleted, or its session ended, by now.
         LockState::Lost(Loss::Deadline) | LockState::Suspended { .. } => {}
@@ -187,9 +187,9 @@ fn starves(journal: &Journal, grant: &Grant, passes: u32) -> Option<String> {
 }
 
 /// Compares the state of a guard with the server's state. Returns whether the lock is still held.
-pub(super) fn look(stage: &Stage, grant: usize, guard: &Hold) -> bool {
+pub(super) fn look(trial: &Trial, grant: usize, guard: &Hold) -> bool {
     let said = guard.state();
-    let world = &mut *stage.world.lock().unwrap();
+    let world = &mut *trial.world.lock().unwrap();
     let journal = &mut world.journal;
     let Grant { who, node, czxid, session, is_lost, .. } = journal.grants[grant].clone();
     let is_alive = world.core.sessions().contains(&session);
@@ -231,8 +231,8 @@ pub(super) fn lost(journal: &mut Journal, grant: usize) {
 }
 
 /// Records that a task is about to release the lock by itself.
-pub(super) fn leaves(stage: &Stage, grant: usize) {
-    let journal = &mut stage.world.lock().unwrap().journal;
+pub(super) fn leaves(trial: &Trial, grant: usize) {
+    let journal = &mut trial.world.lock().unwrap().journal;
     let Grant { process, node, who, .. } = journal.grants[grant].clone();
     journal.note(|| format!("{who} lets go of {node}"));
     let was_told = journal.told_at(process, &node).is_some();
@@ -242,14 +242,14 @@ pub(super) fn leaves(stage: &Stage, grant: usize) {
 }
 
 /// Judges the error of an acquire.
-pub(super) fn failed(stage: &Stage, ask: &Ask, error: &Error) {
-    let who = ask.who;
-    let reliable = stage.is_reliable(ask.at);
-    let mut world = stage.world.lock().unwrap();
+pub(super) fn failed(trial: &Trial, request: &LockRequest, error: &Error) {
+    let who = request.who;
+    let reliable = trial.is_reliable(request.at);
+    let mut world = trial.world.lock().unwrap();
     world.journal.note(|| format!("{who} fails: {error}"));
     let what = match error.kind() {
         ErrorKind::NodeVanished => "acquires whose node vanished",
-        ErrorKind::Lost if error.loss() == Some(Loss::TermOver) && ask.has_term => {
+        ErrorKind::Lost if error.loss() == Some(Loss::TermOver) && request.has_term => {
             "acquires whose term was over"
         }
         ErrorKind::Lost if error.loss() != Some(Loss::TermOver) => {

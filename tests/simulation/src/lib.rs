@@ -39,7 +39,7 @@ mod permits;
 
 mod counts;
 
-mod leads;
+mod leadership;
 
 mod shards;
 
@@ -65,7 +65,7 @@ pub mod trees;
 
 pub mod cached;
 
-pub mod happenings;
+pub mod expected_events;
 
 use std::collections::BTreeMap;
 use std::mem::take;
@@ -82,7 +82,7 @@ pub use self::family::Family;
 use self::journal::{COUNTER, Journal, nodes};
 use self::nemesis::Nemesis;
 use self::network::{Party, World};
-use self::process::{Name, Phase, Plan, Stage, TIMEOUTS};
+use self::process::{Name, Phase, Plan, TIMEOUTS, Trial};
 use self::wire::Dialer;
 use zk_inputs::Random;
 
@@ -115,7 +115,7 @@ pub fn run(family: Family, seed: u64, traced: bool) -> Outcome {
     let world = in_virtual_time(async {
         let mut random = Random::new(seed);
         let simulation = Simulation::new(family, &mut random, traced);
-        let world = Arc::clone(&simulation.stage.world);
+        let world = Arc::clone(&simulation.trial.world);
         if let Err(violation) = simulation.run(random).await {
             world.lock().unwrap().journal.violate(violation);
         }
@@ -148,7 +148,7 @@ impl Outcome {
 }
 
 struct Simulation {
-    stage: Arc<Stage>,
+    trial: Arc<Trial>,
     operator: Client,
     family: Family,
     names: Vec<Name>,
@@ -173,10 +173,10 @@ impl Simulation {
             .split("zk:2181")
             .unwrap();
         tokio::spawn(driver);
-        let stage = Stage::new(world);
-        stage.cast.lock().unwrap().permits = random.within(1..5) as u32;
+        let trial = Trial::new(world);
+        trial.progress.lock().unwrap().permits = random.within(1..5) as u32;
         if family == Family::Semaphore && random.percent(33) {
-            stage.cast.lock().unwrap().layout = Layout::KAZOO;
+            trial.progress.lock().unwrap().layout = Layout::KAZOO;
         }
         let rounds = family == Family::Requeue;
         let processes = random.within(if rounds { 3..6 } else { 2..6 }) as usize;
@@ -196,19 +196,19 @@ impl Simulation {
                 false => Duration::ZERO,
             };
             let plan = Plan { process, family, tasks, late };
-            tokio::spawn(process::live(Arc::clone(&stage), plan, random.fork()));
+            tokio::spawn(process::live(Arc::clone(&trial), plan, random.fork()));
         }
         if family == Family::DoubleBarrier {
             let parties = random.within(1..names.len() as u64 + 1) as u32;
-            stage.cast.lock().unwrap().parties = parties;
+            trial.progress.lock().unwrap().parties = parties;
         }
-        Self { stage, operator, family, names, processes }
+        Self { trial, operator, family, names, processes }
     }
 
     /// Runs all phases, until an invariant is broken.
     async fn run(&self, mut random: Random) -> Result<(), String> {
         let mut nemesis = Nemesis::new(
-            Arc::clone(&self.stage),
+            Arc::clone(&self.trial),
             self.operator.clone(),
             self.family,
             self.processes,
@@ -222,8 +222,8 @@ impl Simulation {
         }
         nemesis.rest();
         drop(nemesis);
-        self.stage.cast.lock().unwrap().reliable = Some(now() + 2 * SESSION);
-        self.stage.begin(Phase::Calm);
+        self.trial.progress.lock().unwrap().reliable = Some(now() + 2 * SESSION);
+        self.trial.begin(Phase::Calm);
         match self.family {
             Family::Partitioner => self.shards_are_even().await?,
             Family::Barrier => {
@@ -238,23 +238,26 @@ impl Simulation {
             }
             _ => self.all_are_served().await?,
         }
-        self.stage.begin(Phase::Idle);
-        self.until("comes to rest", 2 * SESSION, |cast, name| cast.idle.contains(name)).await?;
+        self.trial.begin(Phase::Idle);
+        self.until("comes to rest", 2 * SESSION, |progress, name| progress.idle.contains(name))
+            .await?;
         // Longer than sessions without a client can live.
         tokio::time::sleep(2 * SESSION).await;
         self.left("nobody wants the lock")?;
-        self.stage.begin(Phase::Over);
+        self.trial.begin(Phase::Over);
         self.operator.close().await;
         tokio::time::sleep(2 * SESSION).await;
         self.left("everybody has gone")?;
-        let world = self.stage.world.lock().unwrap();
+        let world = self.trial.world.lock().unwrap();
         if !world.core.sessions().is_empty() {
             return Err(format!("sessions are left: {:?}", world.core.sessions()));
         }
         check::grants(world.core.history(), &world.journal.grants)?;
         match self.family {
             Family::Requeue => check::prompt(world.core.history(), &world.journal),
-            Family::Counter => counts::check(&self.stage.cast.lock().unwrap().adds, &world.journal),
+            Family::Counter => {
+                counts::check(&self.trial.progress.lock().unwrap().adds, &world.journal)
+            }
             _ => Ok(()),
         }
     }
@@ -289,12 +292,12 @@ impl Simulation {
     }
 
     fn unrest(&self, unrest: u64) {
-        self.stage.cast.lock().unwrap().unrest = unrest;
+        self.trial.progress.lock().unwrap().unrest = unrest;
     }
 
     /// Waits until all contenders have had so many turns, or have had the time for them.
     async fn rounds(&self, rounds: u64) -> Result<(), String> {
-        let grants = || self.stage.world.lock().unwrap().journal.grants.len();
+        let grants = || self.trial.world.lock().unwrap().journal.grants.len();
         let enough = grants() + rounds as usize * self.processes;
         let deadline = now() + ROUNDS_WITHIN;
         while grants() < enough && now() < deadline {
@@ -306,7 +309,7 @@ impl Simulation {
 
     /// Returns the first broken invariant as an error.
     fn sound(&self) -> Result<(), String> {
-        let violation = self.stage.world.lock().unwrap().journal.violation.clone();
+        let violation = self.trial.world.lock().unwrap().journal.violation.clone();
         violation.map_or(Ok(()), Err)
     }
 
@@ -315,14 +318,14 @@ impl Simulation {
         &self,
         what: &str,
         within: Duration,
-        done: impl Fn(&process::Cast, &Name) -> bool,
+        done: impl Fn(&process::Progress, &Name) -> bool,
     ) -> Result<(), String> {
         let deadline = now() + within;
         loop {
             self.sound()?;
             let late = {
-                let cast = self.stage.cast.lock().unwrap();
-                self.names.iter().find(|name| !done(&cast, name)).copied()
+                let progress = self.trial.progress.lock().unwrap();
+                self.names.iter().find(|name| !done(&progress, name)).copied()
             };
             match late {
                 None => return Ok(()),
@@ -336,8 +339,8 @@ impl Simulation {
 
     /// Waits until everybody has had their turns.
     async fn all_are_served(&self) -> Result<(), String> {
-        let is_served = |cast: &process::Cast, name: &Name| {
-            cast.served.get(name).is_some_and(|turns| *turns >= TURNS)
+        let is_served = |progress: &process::Progress, name: &Name| {
+            progress.served.get(name).is_some_and(|turns| *turns >= TURNS)
         };
         self.until("gets the lock", TURNS_WITHIN, is_served).await
     }
@@ -346,15 +349,16 @@ impl Simulation {
     async fn views_are_true(&self) -> Result<(), String> {
         // The sessions of the storm end first, and those who had them begin anew.
         tokio::time::sleep(2 * SESSION).await;
-        let is_at_rest = |cast: &process::Cast, name: &Name| cast.views.contains_key(name);
+        let is_at_rest =
+            |progress: &process::Progress, name: &Name| progress.views.contains_key(name);
         self.until("comes to rest in the group", TURNS_WITHIN, is_at_rest).await?;
         for _ in 0..20 {
             tokio::time::sleep(check::PROMPT).await;
             self.sound()?;
-            let cast = self.stage.cast.lock().unwrap();
-            let core = &self.stage.world.lock().unwrap().core;
+            let progress = self.trial.progress.lock().unwrap();
+            let core = &self.trial.world.lock().unwrap().core;
             let (history, last) = (core.history(), core.last_zxid());
-            if let Some(outdated) = members::outdated(&cast, history, last) {
+            if let Some(outdated) = members::outdated(&progress, history, last) {
                 return Err(outdated);
             }
         }
@@ -366,7 +370,7 @@ impl Simulation {
         // The sessions of the storm end first, and those who had them begin anew.
         tokio::time::sleep(2 * SESSION).await;
         let members = self.names.len();
-        let is_even = |cast: &process::Cast, _: &Name| shards::are_even(cast, members);
+        let is_even = |progress: &process::Progress, _: &Name| shards::are_even(progress, members);
         self.until("has its part of the shards", TURNS_WITHIN, is_even).await?;
         for _ in 0..20 {
             tokio::time::sleep(SESSION / 20).await;
@@ -378,7 +382,7 @@ impl Simulation {
     /// Checks that nothing is left behind.
     fn left(&self, when: &str) -> Result<(), String> {
         self.sound()?;
-        let world = self.stage.world.lock().unwrap();
+        let world = self.trial.world.lock().unwrap();
         let nodes = nodes(&world.core);
         let watches = world.core.watch_count();
         if !nodes.is_empty() || watches > 0 {

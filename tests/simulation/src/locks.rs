@@ -33,7 +33,7 @@ pub(super) enum AnyGuard {
 
 /// How long an acquire waits.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Manner {
+pub(super) enum Patience {
     Waits,
     Within(Duration),
     Tries,
@@ -73,47 +73,47 @@ impl AnyLock {
         matches!(self, Self::Reentrant(_) | Self::ReentrantRw(_))
     }
 
-    pub(super) async fn ask(
+    pub(super) async fn request(
         &self,
         owner: &Owner,
         role: Role,
-        manner: Manner,
+        patience: Patience,
     ) -> Result<Option<AnyGuard>, Error> {
         Ok(match (self, role) {
-            (Self::Plain(lock), _) => match manner {
-                Manner::Waits => Some(lock.acquire().await?),
-                Manner::Within(time) => in_time(lock.acquire_within(time).await)?,
-                Manner::Tries => lock.try_acquire().await?,
+            (Self::Plain(lock), _) => match patience {
+                Patience::Waits => Some(lock.acquire().await?),
+                Patience::Within(time) => in_time(lock.acquire_within(time).await)?,
+                Patience::Tries => lock.try_acquire().await?,
             }
             .map(AnyGuard::Plain),
-            (Self::Rw(lock), Role::Shared) => match manner {
-                Manner::Waits => Some(lock.read().await?),
-                Manner::Within(time) => in_time(lock.within(time, lock.read()).await)?,
-                Manner::Tries => lock.try_read().await?,
+            (Self::Rw(lock), Role::Shared) => match patience {
+                Patience::Waits => Some(lock.read().await?),
+                Patience::Within(time) => in_time(lock.within(time, lock.read()).await)?,
+                Patience::Tries => lock.try_read().await?,
             }
             .map(AnyGuard::Reads),
-            (Self::Rw(lock), Role::Exclusive) => match manner {
-                Manner::Waits => Some(lock.write().await?),
-                Manner::Within(time) => in_time(lock.within(time, lock.write()).await)?,
-                Manner::Tries => lock.try_write().await?,
+            (Self::Rw(lock), Role::Exclusive) => match patience {
+                Patience::Waits => Some(lock.write().await?),
+                Patience::Within(time) => in_time(lock.within(time, lock.write()).await)?,
+                Patience::Tries => lock.try_write().await?,
             }
             .map(AnyGuard::Writes),
-            (Self::Reentrant(lock), _) => match manner {
-                Manner::Waits => Some(lock.acquire(owner).await?),
-                Manner::Within(time) => in_time(lock.within(time, lock.acquire(owner)).await)?,
-                Manner::Tries => lock.try_acquire(owner).await?,
+            (Self::Reentrant(lock), _) => match patience {
+                Patience::Waits => Some(lock.acquire(owner).await?),
+                Patience::Within(time) => in_time(lock.within(time, lock.acquire(owner)).await)?,
+                Patience::Tries => lock.try_acquire(owner).await?,
             }
             .map(AnyGuard::Reentrant),
-            (Self::ReentrantRw(lock), Role::Shared) => match manner {
-                Manner::Waits => Some(lock.read(owner).await?),
-                Manner::Within(time) => within(time, lock.read(owner)).await?,
-                Manner::Tries => lock.try_read(owner).await?,
+            (Self::ReentrantRw(lock), Role::Shared) => match patience {
+                Patience::Waits => Some(lock.read(owner).await?),
+                Patience::Within(time) => within(time, lock.read(owner)).await?,
+                Patience::Tries => lock.try_read(owner).await?,
             }
             .map(AnyGuard::Reentrant),
-            (Self::ReentrantRw(lock), Role::Exclusive) => match manner {
-                Manner::Waits => Some(lock.write(owner).await?),
-                Manner::Within(time) => within(time, lock.write(owner)).await?,
-                Manner::Tries => lock.try_write(owner).await?,
+            (Self::ReentrantRw(lock), Role::Exclusive) => match patience {
+                Patience::Waits => Some(lock.write(owner).await?),
+                Patience::Within(time) => within(time, lock.write(owner)).await?,
+                Patience::Tries => lock.try_write(owner).await?,
             }
             .map(AnyGuard::Reentrant),
         })

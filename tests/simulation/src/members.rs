@@ -11,14 +11,14 @@ use super::held::Held;
 use super::journal::FOLDER;
 use super::judge;
 use super::network::World;
-use super::process::Cast;
+use super::process::Progress;
 use super::work::{Job, for_polls};
 
 /// Few, so that several tasks want the same one.
 const IDS: [&str; 3] = ["ana", "ben", "eva"];
 
 #[derive(Clone, Copy, Debug)]
-enum Manner {
+enum Entrance {
     Joins,
     Tries,
     TakesOver,
@@ -30,7 +30,7 @@ impl Job {
     pub(super) async fn be_member(&mut self) {
         tokio::time::sleep(self.random.millis(0..60)).await;
         let group = Group::new(&self.client, FOLDER).unwrap();
-        let turns = self.stage.cast.lock().unwrap().served.get(&self.who.name).copied();
+        let turns = self.trial.progress.lock().unwrap().served.get(&self.who.name).copied();
         if turns.is_some_and(|turns| turns >= super::TURNS) {
             return self.rest(&group).await;
         }
@@ -40,40 +40,40 @@ impl Job {
             return;
         }
         let id = self.random.pick(&IDS).unwrap_or_default();
-        let manner = match self.random.within(0..10) {
-            _ if !self.is_storm() => Manner::Joins,
-            0..2 => Manner::Tries,
-            2..4 => Manner::TakesOver,
-            _ => Manner::Joins,
+        let entrance = match self.random.within(0..10) {
+            _ if !self.is_storm() => Entrance::Joins,
+            0..2 => Entrance::Tries,
+            2..4 => Entrance::TakesOver,
+            _ => Entrance::Joins,
         };
-        let (who, ask, polls) = (self.who, self.asks(), self.polls(15, 12));
-        self.stage.note(|| format!("{who} {manner:?} as {id}, {polls}"));
+        let (who, request, polls) = (self.who, self.request(), self.polls(15, 12));
+        self.trial.note(|| format!("{who} {entrance:?} as {id}, {polls}"));
         let data = self.random.next().to_string();
         let joining = async {
-            match manner {
-                Manner::Joins => group.join(id, data).await.map(Some),
-                Manner::Tries => group.try_join(id, data).await,
-                Manner::TakesOver => group.take_over(id, data).await.map(Some),
+            match entrance {
+                Entrance::Joins => group.join(id, data).await.map(Some),
+                Entrance::Tries => group.try_join(id, data).await,
+                Entrance::TakesOver => group.take_over(id, data).await.map(Some),
             }
         };
         match for_polls(polls, joining).await {
             Some(Ok(Some(member))) => {
-                if matches!(manner, Manner::TakesOver) {
-                    self.stage.count("takeovers");
+                if matches!(entrance, Entrance::TakesOver) {
+                    self.trial.count("takeovers");
                 }
                 judge::begins(
-                    &self.stage,
-                    &ask,
+                    &self.trial,
+                    &request,
                     &self.client,
-                    ask.at,
+                    request.at,
                     member.state(),
                     member.remaining(),
                 );
                 self.be_joined(member).await;
             }
-            Some(Ok(None)) => self.stage.count("tries in vain"),
-            Some(Err(error)) => judge::failed(&self.stage, &ask, &error),
-            None => self.stage.count("acquires cancelled"),
+            Some(Ok(None)) => self.trial.count("tries in vain"),
+            Some(Err(error)) => judge::failed(&self.trial, &request, &error),
+            None => self.trial.count("acquires cancelled"),
         }
     }
 
@@ -86,10 +86,10 @@ impl Job {
                 0 => drop(tokio::time::timeout(time, member.lost()).await),
                 1 => {
                     let data = self.random.next().to_string();
-                    let ask = self.asks();
+                    let request = self.request();
                     match member.set_data(data).await {
-                        Ok(()) => self.stage.count("data changed"),
-                        Err(error) => judge::failed(&self.stage, &ask, &error),
+                        Ok(()) => self.trial.count("data changed"),
+                        Err(error) => judge::failed(&self.trial, &request, &error),
                     }
                 }
                 _ => tokio::time::sleep(time).await,
@@ -110,10 +110,10 @@ impl Job {
     /// Checks that nobody else has the id: of all nodes with it, the member's has the lowest
     /// number.
     fn joined(&self, member: &Membership) -> usize {
-        self.stage.serves(self.who.name);
-        let mut cast = self.stage.cast.lock().unwrap();
-        let mut world = self.stage.world.lock().unwrap();
-        cast.held.push(Held::new(self, &world, [member.node()].into_iter()));
+        self.trial.serves(self.who.name);
+        let mut progress = self.trial.progress.lock().unwrap();
+        let mut world = self.trial.world.lock().unwrap();
+        progress.held.push(Held::new(self, &world, [member.node()].into_iter()));
         let World { core, journal, .. } = &mut *world;
         let now = members_at(core.history(), core.last_zxid());
         let (who, id, node) = (self.who, member.id(), member.node());
@@ -127,13 +127,13 @@ impl Job {
             _ if !journal.is_alive(node, czxid) => journal.count("grants told too late"),
             _ => {}
         }
-        let valid = cast.held.iter().filter(|held| held.is_valid(journal));
+        let valid = progress.held.iter().filter(|held| held.is_valid(journal));
         let with_id = valid.filter(|held| parse(&held.nodes[0].0).is_some_and(|it| it.0 == id));
         let with_id = with_id.map(|held| held.who.as_str()).collect::<Vec<_>>();
         if with_id.len() > 1 {
             journal.violate(format!("{with_id:?} are {id}"));
         }
-        cast.held.len() - 1
+        progress.held.len() - 1
     }
 
     /// Stays in the group until the calm is over, or observes it only. Tells what it sees.
@@ -143,21 +143,21 @@ impl Job {
             true => Some(group.join(&format!("{}-{}", name.0, name.1), "").await),
             false => None,
         };
-        let ask = self.asks();
+        let request = self.request();
         if let Some(Err(error)) = &member {
-            return judge::failed(&self.stage, &ask, error);
+            return judge::failed(&self.trial, &request, error);
         }
-        let stage = Arc::clone(&self.stage);
+        let trial = Arc::clone(&self.trial);
         let sees = |view: &View| {
             let nodes = view.members.iter().map(|member| member.node.clone());
-            stage.cast.lock().unwrap().views.insert(name, nodes.collect());
+            trial.progress.lock().unwrap().views.insert(name, nodes.collect());
         };
         tokio::select! {
             biased;
             () = self.observe(group, sees) => {}
-            () = stage.calm_is_over() => {}
+            () = trial.calm_is_over() => {}
         }
-        stage.cast.lock().unwrap().views.remove(&name);
+        trial.progress.lock().unwrap().views.remove(&name);
         drop(member);
     }
 
@@ -165,14 +165,14 @@ impl Job {
     async fn observe(&self, group: &Group, sees: impl Fn(&View)) {
         let mut members = group.watch();
         while self.client.state().ended().is_none() {
-            let ask = self.asks();
+            let request = self.request();
             let before = members.last().cloned();
             match members.next().await {
                 Ok(view) => {
                     self.saw(&members, &view, before.as_ref());
                     sees(&view);
                 }
-                Err(error) => judge::failed(&self.stage, &ask, &error),
+                Err(error) => judge::failed(&self.trial, &request, &error),
             }
         }
     }
@@ -180,7 +180,7 @@ impl Job {
     /// Checks that a view is the group at its epoch, and newer than the one before.
     fn saw(&self, members: &Members, view: &View, before: Option<&View>) {
         let who = self.who;
-        let mut world = self.stage.world.lock().unwrap();
+        let mut world = self.trial.world.lock().unwrap();
         let World { core, journal, .. } = &mut *world;
         let at_epoch = members_at(core.history(), view.epoch);
         let last_zxid = core.last_zxid();
@@ -207,10 +207,10 @@ impl Job {
 }
 
 /// What a task that rests sees of the group, if that is not what there is.
-pub(super) fn outdated(cast: &Cast, history: &[Commit], last: Zxid) -> Option<String> {
+pub(super) fn outdated(progress: &Progress, history: &[Commit], last: Zxid) -> Option<String> {
     let members = members_at(history, last);
     let nodes = members.values().map(|known| known.node).collect::<Vec<_>>();
-    let (name, view) = cast.views.iter().find(|(_, view)| **view != nodes)?;
+    let (name, view) = progress.views.iter().find(|(_, view)| **view != nodes)?;
     Some(format!("{name:?} sees {view:?}, and there are {nodes:?}"))
 }
 

@@ -14,7 +14,7 @@ use super::journal::{FOLDER, nodes};
 use super::kinds::{KINDS, Kind, PEACEFUL};
 use super::link::Tear;
 use super::network::{Party, Reception, Way};
-use super::process::Stage;
+use super::process::Trial;
 use zk_inputs::Random;
 
 /// How long a fault of the server waits for a request that matches it.
@@ -34,7 +34,7 @@ const STALL: u64 = 60;
 
 /// Injects faults into processes, network and server.
 pub(super) struct Nemesis {
-    stage: Arc<Stage>,
+    trial: Arc<Trial>,
     others: Others,
     random: Random,
     weights: Vec<(Kind, u64)>,
@@ -49,7 +49,7 @@ pub(super) struct Nemesis {
 
 impl Nemesis {
     pub(super) fn new(
-        stage: Arc<Stage>,
+        trial: Arc<Trial>,
         operator: Client,
         family: Family,
         processes: usize,
@@ -63,10 +63,10 @@ impl Nemesis {
             let strikes = !peaceful || PEACEFUL.contains(&kind);
             (kind, if strikes { weight * random.within(1..5) } else { 0 })
         });
-        let others = Others::new(Arc::clone(&stage), operator, random.fork());
+        let others = Others::new(Arc::clone(&trial), operator, random.fork());
         let weights = weights.to_vec();
         let ops = family.ops();
-        Self { stage, others, random, weights, processes, rounds, ops, pending: None }
+        Self { trial, others, random, weights, processes, rounds, ops, pending: None }
     }
 
     /// Injects one fault.
@@ -81,13 +81,13 @@ impl Nemesis {
         });
         let kind = kind.map_or(Kind::Cut, |(kind, _)| *kind);
         if !PEACEFUL.contains(&kind) {
-            let journal = &mut self.stage.world.lock().unwrap().journal;
+            let journal = &mut self.trial.world.lock().unwrap().journal;
             journal.faulty_since.get_or_insert_with(now);
         }
         match kind {
             Kind::Cut => self.link("cut", |world, id, _| world.cut(id)),
             Kind::CutInTheMiddle => {
-                let world = &mut *self.stage.world.lock().unwrap();
+                let world = &mut *self.trial.world.lock().unwrap();
                 if let Some(id) = self.random.pick(&world.links()) {
                     let way = self.random.pick(&[Way::Up, Way::Down]).unwrap_or(Way::Up);
                     let most = if self.rounds { 600 } else { 200 };
@@ -112,7 +112,7 @@ impl Nemesis {
             Kind::Partition => self.partition(),
             Kind::Request => self.request(),
             Kind::Event => {
-                let world = &mut *self.stage.world.lock().unwrap();
+                let world = &mut *self.trial.world.lock().unwrap();
                 if let Some(id) = self.random.pick(&world.links()) {
                     world.lose_event(id);
                 }
@@ -132,7 +132,7 @@ impl Nemesis {
             Kind::Stranger => self.others.queue_up(),
             Kind::Child => self.others.put_child(),
             Kind::Stall => {
-                let world = &mut *self.stage.world.lock().unwrap();
+                let world = &mut *self.trial.world.lock().unwrap();
                 if let Some(id) = self.random.pick(&world.links()) {
                     let way = self.random.pick(&[Way::Up, Way::Down]).unwrap_or(Way::Up);
                     world.journal.strike("held back");
@@ -150,7 +150,7 @@ impl Nemesis {
                 (0..self.random.within(0..4)).for_each(|_| self.others.put_child());
                 let process = self.random.within(0..self.processes as u64) as usize;
                 let after = self.random.millis(1..6);
-                self.later(after, move |stage| stage.call_off(process));
+                self.later(after, move |trial| trial.call_off(process));
             }
             Kind::CutBetween => self.tear(Tear::Cut),
             Kind::Drip => self.link("reply in pieces", |world, id, random| {
@@ -161,7 +161,7 @@ impl Nemesis {
                 self.others.withhold(time);
             }
             Kind::Reap => {
-                let world = &mut *self.stage.world.lock().unwrap();
+                let world = &mut *self.trial.world.lock().unwrap();
                 if world.core.has_node(FOLDER) && nodes(&world.core).is_empty() {
                     world.journal.strike("folder reaped");
                     world.serve(|core, now| core.reap(now));
@@ -174,7 +174,7 @@ impl Nemesis {
     pub(super) fn rest(&mut self) {
         self.look_after();
         {
-            let world = &mut *self.stage.world.lock().unwrap();
+            let world = &mut *self.trial.world.lock().unwrap();
             world.mend();
             world.serve(|core, now| {
                 core.clear_faults();
@@ -182,10 +182,10 @@ impl Nemesis {
                 core.set_serving(now, true);
             });
         }
-        let cast = &mut *self.stage.cast.lock().unwrap();
-        for (process, gate) in &cast.gates {
+        let progress = &mut *self.trial.progress.lock().unwrap();
+        for (process, gate) in &progress.gates {
             if gate.mode() == Mode::Frozen {
-                cast.woken.insert(*process, now());
+                progress.woken.insert(*process, now());
             }
             gate.set(Mode::Open, false);
         }
@@ -196,7 +196,7 @@ impl Nemesis {
         let Some((name, session, until)) = self.pending else {
             return;
         };
-        let world = &mut *self.stage.world.lock().unwrap();
+        let world = &mut *self.trial.world.lock().unwrap();
         if world.core.pending_faults() == 0 {
             world.journal.strike(name);
             self.pending = None;
@@ -214,7 +214,7 @@ impl Nemesis {
         name: &'static str,
         act: impl FnOnce(&mut super::network::World, zk_embedded::ConnectionId, &mut Random),
     ) {
-        let world = &mut *self.stage.world.lock().unwrap();
+        let world = &mut *self.trial.world.lock().unwrap();
         if let Some(id) = self.random.pick(&world.links()) {
             world.journal.strike(name);
             world.journal.note(|| format!("net {id}"));
@@ -224,7 +224,7 @@ impl Nemesis {
 
     /// Sets a tear between the next two frames that a client sends together.
     fn tear(&mut self, tear: Tear) {
-        let world = &mut *self.stage.world.lock().unwrap();
+        let world = &mut *self.trial.world.lock().unwrap();
         if let Some(id) = self.random.pick(&world.links()) {
             world.journal.note(|| format!("net {id}: {tear:?} between the next two frames"));
             world.tear(id, tear);
@@ -234,7 +234,7 @@ impl Nemesis {
     /// A session other than the operator's.
     fn victim(&mut self) -> Option<SessionId> {
         let operator = self.others.client().session().map(|session| session.id);
-        let mut sessions = self.stage.world.lock().unwrap().core.sessions();
+        let mut sessions = self.trial.world.lock().unwrap().core.sessions();
         sessions.retain(|session| Some(*session) != operator);
         self.random.pick(&sessions)
     }
@@ -245,7 +245,7 @@ impl Nemesis {
         act: impl FnOnce(&mut zk_embedded::Core, Instant, SessionId) -> bool,
     ) {
         if let Some(session) = self.victim() {
-            let world = &mut *self.stage.world.lock().unwrap();
+            let world = &mut *self.trial.world.lock().unwrap();
             world.journal.note(|| format!("{name}: {session}"));
             if world.serve(|core, now| act(core, now, session)) {
                 world.journal.strike(name);
@@ -260,7 +260,7 @@ impl Nemesis {
             ended = Some(session);
             core.expire(now, session)
         });
-        self.stage.world.lock().unwrap().journal.ended_early.extend(ended);
+        self.trial.world.lock().unwrap().journal.ended_early.extend(ended);
     }
 
     fn disconnect(&mut self) {
@@ -272,7 +272,7 @@ impl Nemesis {
     }
 
     fn hang_up(&mut self) {
-        let world = &mut *self.stage.world.lock().unwrap();
+        let world = &mut *self.trial.world.lock().unwrap();
         world.journal.strike("all hung up");
         for id in world.links() {
             world.cut(id);
@@ -283,14 +283,14 @@ impl Nemesis {
     fn restart(&mut self) {
         let down = self.random.millis(1..1500);
         let refuses = self.random.percent(50);
-        let world = &mut *self.stage.world.lock().unwrap();
+        let world = &mut *self.trial.world.lock().unwrap();
         world.journal.strike("server restarted");
         world.serve(|core, now| core.set_serving(now, false));
         if refuses {
             world.weather.reception = Reception::Refuse;
         }
-        self.later(down, |stage| {
-            let world = &mut *stage.world.lock().unwrap();
+        self.later(down, |trial| {
+            let world = &mut *trial.world.lock().unwrap();
             world.weather.reception = Reception::Accept;
             world.serve(|core, now| core.set_serving(now, true));
             world.journal.note(|| "server is up again".to_owned());
@@ -300,31 +300,31 @@ impl Nemesis {
     fn unreachable(&mut self) {
         let until = self.random.millis(1..2500);
         let reception = self.random.pick(&[Reception::Refuse, Reception::Ignore]);
-        let world = &mut *self.stage.world.lock().unwrap();
+        let world = &mut *self.trial.world.lock().unwrap();
         world.journal.strike("unreachable");
         world.weather.reception = reception.unwrap_or(Reception::Refuse);
-        self.later(until, |stage| {
-            stage.world.lock().unwrap().weather.reception = Reception::Accept;
+        self.later(until, |trial| {
+            trial.world.lock().unwrap().weather.reception = Reception::Accept;
         });
     }
 
     fn slow(&mut self) {
         let latency = self.random.pick(&[0, 1, 20, 100, 400]).unwrap_or(1);
         let until = self.random.millis(100..2000);
-        let world = &mut *self.stage.world.lock().unwrap();
+        let world = &mut *self.trial.world.lock().unwrap();
         world.journal.strike("latency changed");
         world.journal.note(|| format!("latency up to {latency} ms"));
         world.weather.latency = latency;
-        self.later(until, |stage| {
-            stage.world.lock().unwrap().weather.latency = 5;
+        self.later(until, |trial| {
+            trial.world.lock().unwrap().weather.latency = 5;
         });
     }
 
     fn partition(&mut self) {
         let until = self.random.millis(1..4000);
         self.session("partitioned", |core, _, session| core.partition(session));
-        self.later(until, |stage| {
-            let world = &mut *stage.world.lock().unwrap();
+        self.later(until, |trial| {
+            let world = &mut *trial.world.lock().unwrap();
             world.serve(|core, now| core.heal(now));
             world.journal.note(|| "partitions are healed".to_owned());
         });
@@ -367,7 +367,7 @@ impl Nemesis {
             Some(op) => fault.op(op),
             None => fault,
         };
-        let world = &mut *self.stage.world.lock().unwrap();
+        let world = &mut *self.trial.world.lock().unwrap();
         world.journal.note(|| format!("armed: {fault:?}"));
         world.core.inject(fault);
         if name == EXPIRED_BY_REPLY {
@@ -379,20 +379,21 @@ impl Nemesis {
     /// Stops a process for a while, which may be longer than its session timeout.
     fn pause(&mut self) {
         let process = self.random.within(0..self.processes as u64) as usize;
-        let cast = self.stage.cast.lock().unwrap();
-        let Some(gate) = cast.gates.get(&process).filter(|gate| gate.mode() == Mode::Open) else {
+        let progress = self.trial.progress.lock().unwrap();
+        let Some(gate) = progress.gates.get(&process).filter(|gate| gate.mode() == Mode::Open)
+        else {
             return;
         };
         let (for_long, last_first) = (self.random.millis(50..5000), self.random.percent(50));
         let gate = Arc::clone(gate);
-        drop(cast);
+        drop(progress);
         gate.set(Mode::Frozen, false);
-        let world = &mut *self.stage.world.lock().unwrap();
+        let world = &mut *self.trial.world.lock().unwrap();
         world.journal.strike("paused");
         world.journal.note(|| format!("process {process} stops for {for_long:?}"));
-        self.later(for_long, move |stage| {
-            stage.world.lock().unwrap().journal.note(|| format!("process {process} goes on"));
-            stage.cast.lock().unwrap().woken.insert(process, now());
+        self.later(for_long, move |trial| {
+            trial.world.lock().unwrap().journal.note(|| format!("process {process} goes on"));
+            trial.progress.lock().unwrap().woken.insert(process, now());
             gate.set(Mode::Open, last_first);
         });
     }
@@ -401,27 +402,27 @@ impl Nemesis {
     fn crash(&mut self) {
         let process = self.random.within(0..self.processes as u64) as usize;
         let machine = self.random.percent(50);
-        kill(&self.stage, process, machine);
+        kill(&self.trial, process, machine);
         let mut again = Duration::ZERO;
         while self.random.percent(60) {
             again += self.random.millis(10..300);
-            self.later(again, move |stage| kill(stage, process, machine));
+            self.later(again, move |trial| kill(trial, process, machine));
         }
     }
 
     /// Ends a fault after a while. If that is in the calm, it changes nothing any more.
-    fn later(&self, after: Duration, end: impl FnOnce(&Stage) + Send + 'static) {
-        let stage = Arc::clone(&self.stage);
+    fn later(&self, after: Duration, end: impl FnOnce(&Trial) + Send + 'static) {
+        let trial = Arc::clone(&self.trial);
         tokio::spawn(async move {
             tokio::time::sleep(after).await;
-            end(&stage);
+            end(&trial);
         });
     }
 }
 
-fn kill(stage: &Stage, process: usize, machine: bool) {
+fn kill(trial: &Trial, process: usize, machine: bool) {
     {
-        let world = &mut *stage.world.lock().unwrap();
+        let world = &mut *trial.world.lock().unwrap();
         world.journal.strike(if machine { "machine died" } else { "process died" });
         world.journal.note(|| format!("process {process}"));
         if machine {
@@ -434,7 +435,7 @@ fn kill(stage: &Stage, process: usize, machine: bool) {
             grant.is_believed &= grant.process != process;
         }
     }
-    if let Some(gate) = stage.cast.lock().unwrap().gates.get(&process) {
+    if let Some(gate) = trial.progress.lock().unwrap().gates.get(&process) {
         gate.set(Mode::Killed, false);
     }
 }

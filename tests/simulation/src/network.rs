@@ -398,7 +398,7 @@ impl World {
             }
             self.steps += 1;
             if self.steps > MAX_STEPS {
-                self.journal.violate("more happenings than time allows".to_owned());
+                self.journal.violate("more events than time allows".to_owned());
                 return None;
             }
             if let Some((_, due)) = self.agenda.pop_first() {

@@ -6,7 +6,7 @@ use zk_recipes::{Error, ErrorKind, Layout, Options, Permit, Semaphore};
 use super::held::Held;
 use super::journal::FOLDER;
 use super::judge;
-use super::locks::Manner;
+use super::locks::Patience;
 use super::work::{Job, for_polls};
 
 impl Job {
@@ -14,30 +14,30 @@ impl Job {
     pub(super) async fn use_permits(&mut self) {
         tokio::time::sleep(self.random.millis(0..60)).await;
         let (permits, layout) = {
-            let cast = self.stage.cast.lock().unwrap();
-            (cast.permits, cast.layout.clone())
+            let progress = self.trial.progress.lock().unwrap();
+            (progress.permits, progress.layout.clone())
         };
         if layout == Layout::KAZOO {
-            self.stage.count("permits in kazoo's layout");
+            self.trial.count("permits in kazoo's layout");
         }
         let options = Options::new().layout(layout);
         let semaphore = Semaphore::with_options(&self.client, FOLDER, permits, options).unwrap();
         let wanted = self.random.within(1..u64::from(permits) + 1) as u32;
-        let (who, ask) = (self.who, self.asks());
-        let (manner, polls) = match self.random.within(0..10) {
-            _ if !self.is_storm() => (Manner::Waits, u64::MAX),
-            0..2 => (Manner::Within(self.random.millis(0..300)), u64::MAX),
-            2 => (Manner::Waits, self.random.within(1..12)),
-            3..5 => (Manner::Tries, u64::MAX),
-            _ => (Manner::Waits, u64::MAX),
+        let (who, request) = (self.who, self.request());
+        let (patience, polls) = match self.random.within(0..10) {
+            _ if !self.is_storm() => (Patience::Waits, u64::MAX),
+            0..2 => (Patience::Within(self.random.millis(0..300)), u64::MAX),
+            2 => (Patience::Waits, self.random.within(1..12)),
+            3..5 => (Patience::Tries, u64::MAX),
+            _ => (Patience::Waits, u64::MAX),
         };
-        self.stage.note(|| format!("{who} asks for {wanted} of {permits}: {manner:?}, {polls}"));
+        self.trial.note(|| format!("{who} asks for {wanted} of {permits}: {patience:?}, {polls}"));
         let acquire = async {
-            match manner {
-                Manner::Waits => semaphore.acquire_many(wanted).await.map(Some),
-                Manner::Within(time) => in_time(semaphore.acquire_within(time).await),
-                Manner::Tries => {
-                    self.stage.count("permits tried for");
+            match patience {
+                Patience::Waits => semaphore.acquire_many(wanted).await.map(Some),
+                Patience::Within(time) => in_time(semaphore.acquire_within(time).await),
+                Patience::Tries => {
+                    self.trial.count("permits tried for");
                     semaphore.try_acquire().await
                 }
             }
@@ -45,17 +45,17 @@ impl Job {
         match for_polls(polls, acquire).await {
             Some(Ok(Some(permit))) => {
                 judge::begins(
-                    &self.stage,
-                    &ask,
+                    &self.trial,
+                    &request,
                     &self.client,
-                    ask.at,
+                    request.at,
                     permit.state(),
                     permit.remaining(),
                 );
                 self.keep_permits(permit, permits).await;
             }
-            Some(Ok(None)) | None => self.stage.count("acquires cancelled"),
-            Some(Err(error)) => judge::failed(&self.stage, &ask, &error),
+            Some(Ok(None)) | None => self.trial.count("acquires cancelled"),
+            Some(Err(error)) => judge::failed(&self.trial, &request, &error),
         }
     }
 
@@ -80,13 +80,13 @@ impl Job {
     /// Records permits that were acquired. All permits whose nodes exist must be no more than there
     /// are.
     fn note_permits(&self, permit: &Permit, permits: u32) -> usize {
-        self.stage.serves(self.who.name);
-        let mut cast = self.stage.cast.lock().unwrap();
-        let mut world = self.stage.world.lock().unwrap();
+        self.trial.serves(self.who.name);
+        let mut progress = self.trial.progress.lock().unwrap();
+        let mut world = self.trial.world.lock().unwrap();
         let leases = permit.leases().iter();
-        cast.held.push(Held::new(self, &world, leases.map(|lease| lease.node())));
+        progress.held.push(Held::new(self, &world, leases.map(|lease| lease.node())));
         let journal = &mut world.journal;
-        let valid = cast.held.iter().filter(|held| held.is_valid(journal)).collect::<Vec<_>>();
+        let valid = progress.held.iter().filter(|held| held.is_valid(journal)).collect::<Vec<_>>();
         let given = valid.iter().map(|held| held.nodes.len()).sum::<usize>();
         let who = self.who;
         journal.count("grants");
@@ -98,7 +98,7 @@ impl Job {
             let who = valid.iter().map(|held| held.who.as_str()).collect::<Vec<_>>();
             journal.violate(format!("{given} of {permits} permits are given, to {who:?}"));
         }
-        cast.held.len() - 1
+        progress.held.len() - 1
     }
 }
 

@@ -48,18 +48,18 @@ pub(super) enum Phase {
 pub(super) type Name = (usize, usize);
 
 /// The state that processes and the nemesis share.
-pub(super) struct Stage {
+pub(super) struct Trial {
     pub(super) world: Shared,
     phase: Mutex<Phase>,
     /// Notified when the phase has changed. It wakes in order, which tokio's watch does not.
     pub(super) changed: Notify,
     /// Notified when a process is to give up its place; it wakes in order too.
     pub(super) called_off: Notify,
-    pub(super) cast: Mutex<Cast>,
+    pub(super) progress: Mutex<Progress>,
 }
 
 #[derive(Default)]
-pub(super) struct Cast {
+pub(super) struct Progress {
     /// The gate of each process in its current life.
     pub(super) gates: BTreeMap<usize, Arc<Gate>>,
     /// How often each task got the lock in the calm.
@@ -89,11 +89,11 @@ pub(super) struct Cast {
     pub(super) works: Works,
 }
 
-impl Stage {
+impl Trial {
     pub(super) fn new(world: Shared) -> Arc<Self> {
-        let (phase, cast) = (Mutex::new(Phase::Storm), Mutex::new(Cast::default()));
+        let (phase, progress) = (Mutex::new(Phase::Storm), Mutex::new(Progress::default()));
         let (changed, called_off) = (Notify::new(), Notify::new());
-        Arc::new(Self { world, phase, changed, called_off, cast })
+        Arc::new(Self { world, phase, changed, called_off, progress })
     }
 
     pub(super) fn phase(&self) -> Phase {
@@ -123,18 +123,18 @@ impl Stage {
     /// Records that a task got what it wanted, if that is to be counted.
     pub(super) fn serves(&self, name: Name) {
         if self.phase() != Phase::Storm {
-            *self.cast.lock().unwrap().served.entry(name).or_default() += 1;
+            *self.progress.lock().unwrap().served.entry(name).or_default() += 1;
         }
     }
 
     /// True if nothing has gone wrong for so long that a request of that time must succeed.
     pub(super) fn is_reliable(&self, at: Instant) -> bool {
-        self.cast.lock().unwrap().reliable.is_some_and(|from| at >= from)
+        self.progress.lock().unwrap().reliable.is_some_and(|from| at >= from)
     }
 
     /// Makes a process give up the place where it waits.
     pub(super) fn call_off(&self, process: usize) {
-        self.cast.lock().unwrap().quitters.insert(process);
+        self.progress.lock().unwrap().quitters.insert(process);
         self.called_off.notify_waiters();
     }
 
@@ -142,7 +142,7 @@ impl Stage {
     pub(super) async fn is_called_off(&self, process: usize) {
         loop {
             let called_off = self.called_off.notified();
-            if self.cast.lock().unwrap().quitters.remove(&process) {
+            if self.progress.lock().unwrap().quitters.remove(&process) {
                 return;
             }
             called_off.await;
@@ -169,38 +169,38 @@ pub(super) struct Plan {
 }
 
 /// Runs a process with all its lives.
-pub(super) async fn live(stage: Arc<Stage>, plan: Plan, mut random: Random) {
+pub(super) async fn live(trial: Arc<Trial>, plan: Plan, mut random: Random) {
     let Plan { process, family, tasks, late } = plan;
     if !late.is_zero() {
         tokio::time::sleep(late).await;
     }
     if tasks > 1 {
-        stage.cast.lock().unwrap().crowds.insert(process);
+        trial.progress.lock().unwrap().crowds.insert(process);
     }
     let mut seed = random.next();
     let mut life = 0;
-    while stage.phase() != Phase::Over {
+    while trial.phase() != Phase::Over {
         if life > 0 {
             tokio::time::sleep(random.millis(0..60)).await;
             // This process uses the same names as its predecessor, whose session may still be
             // alive.
             match random.percent(70) {
-                true => stage.count("born with the names of the last life"),
+                true => trial.count("born with the names of the last life"),
                 false => seed = random.next(),
             }
         }
         life += 1;
-        let dialer = Dialer { network: Arc::clone(&stage.world), party: Party::Process(process) };
+        let dialer = Dialer { network: Arc::clone(&trial.world), party: Party::Process(process) };
         let (client, driver) = Client::builder()
             .seed(seed)
             .session_timeout(random.millis(TIMEOUTS.0..TIMEOUTS.1))
             .connector(dialer)
             .split("zk:2181")
             .unwrap();
-        stage.world.lock().unwrap().forget(process);
-        stage.note(|| format!("process {process} begins life {life} with seed {seed:x}"));
+        trial.world.lock().unwrap().forget(process);
+        trial.note(|| format!("process {process} begins life {life} with seed {seed:x}"));
         let gate = Gate::new();
-        stage.cast.lock().unwrap().gates.insert(process, Arc::clone(&gate));
+        trial.progress.lock().unwrap().gates.insert(process, Arc::clone(&gate));
         let driver = tokio::spawn(gate.guard(driver));
         let end = Arc::new(End::default());
         tokio::spawn(gate.guard(Arc::clone(&end).watch(client.states())));
@@ -220,7 +220,7 @@ pub(super) async fn live(stage: Arc<Stage>, plan: Plan, mut random: Random) {
                 false => shared.clone(),
             };
             let work = Job {
-                stage: Arc::clone(&stage),
+                trial: Arc::clone(&trial),
                 who: Who { name: (process, task), life },
                 family,
                 client: client.clone(),
@@ -242,7 +242,7 @@ pub(super) async fn live(stage: Arc<Stage>, plan: Plan, mut random: Random) {
         }
         drop(client);
         driver.await.unwrap();
-        stage.note(|| format!("process {process} ends life {life}"));
+        trial.note(|| format!("process {process} ends life {life}"));
     }
 }
 

@@ -11,8 +11,8 @@ use zk_recipes::Options;
 
 use super::clock::now;
 use super::journal::{Grant, Role};
-use super::judge::{self, Ask};
-use super::locks::{AnyGuard, AnyLock, Manner};
+use super::judge::{self, LockRequest};
+use super::locks::{AnyGuard, AnyLock, Patience};
 use super::process::Phase;
 use super::work::{Job, attend, for_polls};
 
@@ -23,7 +23,7 @@ impl Job {
     /// Acquires the lock again and again until the run is over.
     pub(super) async fn requeue_again(&mut self) {
         let mut held = None;
-        while self.client.state().ended().is_none() && self.stage.phase() <= Phase::Calm {
+        while self.client.state().ended().is_none() && self.trial.phase() <= Phase::Calm {
             held = self.next(held).await;
             if let Some((guard, grant)) = &held {
                 self.keep(guard, *grant).await;
@@ -34,37 +34,37 @@ impl Job {
             }
         }
         if let Some((guard, grant)) = held {
-            judge::leaves(&self.stage, grant);
+            judge::leaves(&self.trial, grant);
             drop(guard.release().await);
         }
     }
 
     /// True if this turn is an unusual one.
     fn strays(&mut self) -> bool {
-        let unrest = self.stage.cast.lock().unwrap().unrest;
+        let unrest = self.trial.progress.lock().unwrap().unrest;
         self.is_storm() && unrest > 0 && self.random.percent(unrest)
     }
 
     /// Releases the lock, if it is held, and asks for it again.
     async fn next(&mut self, held: Option<(AnyGuard, usize)>) -> Option<(AnyGuard, usize)> {
-        let (stage, who) = (Arc::clone(&self.stage), self.who);
+        let (trial, who) = (Arc::clone(&self.trial), self.who);
         let strays = self.strays();
         let requeues = self.random.percent(20);
-        let (manner, polls) = match self.random.within(0..4) {
-            _ if !strays => (Manner::Waits, u64::MAX),
-            0 => (Manner::Within(self.random.millis(0..40)), u64::MAX),
-            1 => (Manner::Tries, u64::MAX),
-            2 => (Manner::Waits, self.random.within(1..8)),
+        let (patience, polls) = match self.random.within(0..4) {
+            _ if !strays => (Patience::Waits, u64::MAX),
+            0 => (Patience::Within(self.random.millis(0..40)), u64::MAX),
+            1 => (Patience::Tries, u64::MAX),
+            2 => (Patience::Waits, self.random.within(1..8)),
             _ => {
                 self.stand_beside().await;
-                (Manner::Waits, u64::MAX)
+                (Patience::Waits, u64::MAX)
             }
         };
         let has_term = false;
         let (role, level, passes) = (Role::Exclusive, None, self.passes);
-        let ask = Ask { who, role, level, passes, has_term, at: now() };
+        let request = LockRequest { who, role, level, passes, has_term, at: now() };
         let guard = held.map(|(guard, grant)| {
-            judge::leaves(&stage, grant);
+            judge::leaves(&trial, grant);
             guard
         });
         let acquire = async {
@@ -74,15 +74,15 @@ impl Job {
                 }
                 guard => {
                     drop(guard);
-                    self.lock.ask(&self.owner, role, manner).await
+                    self.lock.request(&self.owner, role, patience).await
                 }
             }
         };
         // An acquire that is given up is dropped here.
         let acquired = {
-            let acquire = attend(&stage, who, acquire);
+            let acquire = attend(&trial, who, acquire);
             let mut acquire = pin!(for_polls(polls, acquire));
-            let mut called_off = pin!(stage.is_called_off(who.name.0));
+            let mut called_off = pin!(trial.is_called_off(who.name.0));
             poll_fn(|cx| match acquire.as_mut().poll(cx) {
                 Poll::Pending => called_off.as_mut().poll(cx).map(|()| None),
                 acquired => acquired,
@@ -91,13 +91,13 @@ impl Job {
         };
         match acquired {
             Some((Ok(Some(guard)), heard)) => {
-                let grant = judge::granted(&stage, &ask, &self.client, &guard, Some(heard));
+                let grant = judge::granted(&trial, &request, &self.client, &guard, Some(heard));
                 return Some((guard, grant));
             }
-            Some((Err(error), _)) => judge::failed(&stage, &ask, &error),
+            Some((Err(error), _)) => judge::failed(&trial, &request, &error),
             Some((Ok(None), _)) | None => {
-                stage.count("acquires cancelled");
-                stage.note(|| format!("{who} has cancelled"));
+                trial.count("acquires cancelled");
+                trial.note(|| format!("{who} has cancelled"));
             }
         }
         // Most tasks ask again at once, in the place of the released one.
@@ -110,7 +110,7 @@ impl Job {
     /// Holds the lock for a moment.
     async fn keep(&mut self, guard: &AnyGuard, grant: usize) {
         match self.random.within(0..40) {
-            0 => drop(judge::look(&self.stage, grant, guard)),
+            0 => drop(judge::look(&self.trial, grant, guard)),
             1..16 => tokio::time::sleep(self.random.millis(0..4)).await,
             _ => {}
         }
@@ -124,21 +124,21 @@ impl Job {
             2 => {
                 let revoked = tokio::time::timeout(time, guard.revoke_requested()).await;
                 if matches!(revoked, Ok(Ok(()))) {
-                    self.stage.count("gave it back when asked");
+                    self.trial.count("gave it back when asked");
                 }
             }
             _ => tokio::time::sleep(time).await,
         }
-        judge::look(&self.stage, grant, guard);
+        judge::look(&self.trial, grant, guard);
     }
 
     /// Releases the lock and stays away for a while.
     async fn part(&mut self, guard: AnyGuard, grant: usize) {
         let Grant { node, czxid, .. } =
-            self.stage.world.lock().unwrap().journal.grants[grant].clone();
-        judge::leaves(&self.stage, grant);
+            self.trial.world.lock().unwrap().journal.grants[grant].clone();
+        judge::leaves(&self.trial, grant);
         self.release(guard, &node, czxid).await;
-        self.stage.count("turns left out");
+        self.trial.count("turns left out");
         if self.random.percent(30) {
             self.lock = AnyLock::new(self.family, &self.client, Options::new());
         }
@@ -155,10 +155,10 @@ impl Job {
             false => AnyLock::new(self.family, &self.client, Options::new()),
         };
         let time = self.random.millis(0..AWAY);
-        let asked = beside.ask(&self.owner, Role::Exclusive, Manner::Waits);
+        let asked = beside.request(&self.owner, Role::Exclusive, Patience::Waits);
         // A guard that it gets is released at once.
         drop(tokio::time::timeout(time, asked).await);
-        self.stage.count("places beside the own");
+        self.trial.count("places beside the own");
         if self.random.percent(50) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

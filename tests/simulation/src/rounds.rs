@@ -11,7 +11,7 @@ use super::check::PROMPT;
 use super::clock::now;
 use super::held::Held;
 use super::journal::FOLDER;
-use super::judge::{self, Ask};
+use super::judge::{self, LockRequest};
 use super::work::{Job, for_polls};
 
 /// The nodes of a round, with the transactions that created them.
@@ -21,91 +21,91 @@ impl Job {
     /// Takes part in one round, unless nobody wants to any more before it begins.
     pub(super) async fn take_part(&mut self) {
         tokio::time::sleep(self.random.millis(0..60)).await;
-        let parties = self.stage.cast.lock().unwrap().parties;
+        let parties = self.trial.progress.lock().unwrap().parties;
         let barrier = DoubleBarrier::new(&self.client, FOLDER, parties).unwrap();
-        let (who, ask, polls) = (self.who, self.asks(), self.polls(15, 20));
-        self.stage.note(|| format!("{who} enters for {parties}, {polls}"));
-        let stage = Arc::clone(&self.stage);
+        let (who, request, polls) = (self.who, self.request(), self.polls(15, 20));
+        self.trial.note(|| format!("{who} enters for {parties}, {polls}"));
+        let trial = Arc::clone(&self.trial);
         let entering = for_polls(polls, barrier.enter());
         let entered = tokio::select! {
             biased;
             entered = entering => entered,
-            () = stage.calm_is_over() => None,
+            () = trial.calm_is_over() => None,
         };
         match entered {
             Some(Ok(round)) => {
                 judge::begins(
-                    &self.stage,
-                    &ask,
+                    &self.trial,
+                    &request,
                     &self.client,
-                    ask.at,
+                    request.at,
                     round.state(),
                     round.remaining(),
                 );
-                self.be_inside(round, &ask).await;
+                self.be_inside(round, &request).await;
             }
-            Some(Err(error)) => judge::failed(&self.stage, &ask, &error),
-            None => self.stage.count("acquires cancelled"),
+            Some(Err(error)) => judge::failed(&self.trial, &request, &error),
+            None => self.trial.count("acquires cancelled"),
         }
     }
 
     /// Works for a while, and leaves the round.
-    async fn be_inside(&mut self, mut round: Round, ask: &Ask) {
-        let (held, members) = self.entered(&round, ask);
+    async fn be_inside(&mut self, mut round: Round, request: &LockRequest) {
+        let (held, members) = self.entered(&round, request);
         for _ in 0..self.random.within(0..3) {
             tokio::time::sleep(self.random.millis(0..60)).await;
             self.look_at(held, round.state());
         }
         self.gives_back(held);
-        let ask = self.asks();
+        let request = self.request();
         let polls = self.random.within(1..6);
         match self.random.within(0..6) {
-            0 if self.is_storm() => return self.stage.count("rounds dropped"),
+            0 if self.is_storm() => return self.trial.count("rounds dropped"),
             1 if for_polls(polls, round.leave()).await.is_none() => {
-                self.stage.count("leaves begun anew");
+                self.trial.count("leaves begun anew");
             }
             _ => {}
         }
         match round.leave().await {
-            Ok(()) => self.left(&ask, &members),
-            Err(error) => judge::failed(&self.stage, &ask, &error),
+            Ok(()) => self.left(&request, &members),
+            Err(error) => judge::failed(&self.trial, &request, &error),
         }
     }
 
     /// Checks that this round is one of so many parties, which were the first of those who waited
     /// and have been in no round before.
-    fn entered(&self, round: &Round, ask: &Ask) -> (usize, Members) {
-        self.stage.serves(self.who.name);
-        let is_reliable = self.stage.is_reliable(ask.at);
-        let mut cast = self.stage.cast.lock().unwrap();
-        let mut world = self.stage.world.lock().unwrap();
-        cast.held.push(Held::new(self, &world, [round.node()].into_iter()));
+    fn entered(&self, round: &Round, request: &LockRequest) -> (usize, Members) {
+        self.trial.serves(self.who.name);
+        let is_reliable = self.trial.is_reliable(request.at);
+        let mut progress = self.trial.progress.lock().unwrap();
+        let mut world = self.trial.world.lock().unwrap();
+        progress.held.push(Held::new(self, &world, [round.node()].into_iter()));
         let (who, number) = (self.who, round.number());
         let members = round_of(world.core.history(), number);
         let journal = &mut world.journal;
         journal.count("grants");
         journal.note(|| format!("{who} IS IN round {number} by {}: {members:?}", round.node()));
-        let at = journal.times.get(&number).copied().unwrap_or(ask.at);
+        let at = journal.times.get(&number).copied().unwrap_or(request.at);
         let waited = now().saturating_duration_since(at);
         let members = members.unwrap_or_else(|trouble| {
             journal.violate(format!("{who} is in round {number}: {trouble}"));
             Vec::new()
         });
         let own = (round.node(), round.token().czxid());
-        if members.len() != cast.parties as usize {
+        if members.len() != progress.parties as usize {
             journal.violate(format!("{who} is in round {number} of {members:?}"));
         } else if !members.iter().any(|(node, czxid)| (node.as_str(), *czxid) == own) {
             journal.violate(format!("{who} is in round {number} by {own:?}, a stranger to it"));
         } else if is_reliable && waited > PROMPT {
             journal.violate(format!("{who} is in round {number} {waited:?} after it began"));
         }
-        (cast.held.len() - 1, members)
+        (progress.held.len() - 1, members)
     }
 
     /// Checks that all other parties have left, too, and not long ago.
-    fn left(&self, ask: &Ask, members: &Members) {
-        let is_reliable = self.stage.is_reliable(ask.at);
-        let mut world = self.stage.world.lock().unwrap();
+    fn left(&self, request: &LockRequest, members: &Members) {
+        let is_reliable = self.trial.is_reliable(request.at);
+        let mut world = self.trial.world.lock().unwrap();
         let (who, journal) = (self.who, &mut world.journal);
         journal.count("rounds to the end");
         journal.note(|| format!("{who} has left"));
@@ -115,7 +115,7 @@ impl Job {
         }
         let ends = members.iter().filter_map(|(_, czxid)| journal.end(*czxid));
         let ends = ends.filter_map(|(zxid, _)| journal.times.get(&zxid));
-        let last = ends.max().map_or(ask.at, |last| ask.at.max(*last));
+        let last = ends.max().map_or(request.at, |last| request.at.max(*last));
         let waited = now().saturating_duration_since(last);
         if is_reliable && waited > PROMPT {
             journal.violate(format!("{who} leaves {waited:?} after all others have left"));

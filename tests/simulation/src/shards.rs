@@ -9,7 +9,7 @@ use zk_recipes::{LockState, Partitioner, Shard};
 
 use super::journal::FOLDER;
 use super::judge;
-use super::process::{Cast, Stage};
+use super::process::{Progress, Trial};
 use super::work::{Job, for_polls};
 
 const SHARDS: [&str; 4] = ["a", "b", "c", "d"];
@@ -33,7 +33,7 @@ pub(super) struct Works {
 
 /// The work on one shard, until it is dropped.
 struct Working {
-    stage: Arc<Stage>,
+    trial: Arc<Trial>,
     number: u64,
 }
 
@@ -50,20 +50,20 @@ impl Job {
         let is_cut = polls != u64::MAX;
         let leaves = self.is_storm() && self.random.percent(40);
         let time = self.random.millis(0..4000);
-        let stage = Arc::clone(&self.stage);
+        let trial = Arc::clone(&self.trial);
         let stop = async {
             match leaves {
-                true => drop(tokio::time::timeout(time, stage.calm_is_over()).await),
-                false => stage.calm_is_over().await,
+                true => drop(tokio::time::timeout(time, trial.calm_is_over()).await),
+                false => trial.calm_is_over().await,
             }
         };
-        let ask = self.asks();
-        self.stage.note(|| format!("{who} becomes a member, for {polls} polls"));
+        let request = self.request();
+        self.trial.note(|| format!("{who} becomes a member, for {polls} polls"));
         let session = self.client.session().map(|session| session.id);
         let seeds = std::sync::Mutex::new(self.random.fork());
         let work = |shard: Shard| {
             let session = session.or(self.client.session().map(|session| session.id));
-            let working = Working::begin(&stage, who, session.unwrap_or_default(), shard.clone());
+            let working = Working::begin(&trial, who, session.unwrap_or_default(), shard.clone());
             let mut random = seeds.lock().unwrap().fork();
             async move {
                 let ends = random.percent(20);
@@ -88,22 +88,22 @@ impl Job {
             false => member.await,
         };
         match ended {
-            Some(Ok(())) => self.stage.count("members that left"),
-            Some(Err(error)) => judge::failed(&self.stage, &ask, &error),
-            None => self.stage.count("acquires cancelled"),
+            Some(Ok(())) => self.trial.count("members that left"),
+            Some(Err(error)) => judge::failed(&self.trial, &request, &error),
+            None => self.trial.count("acquires cancelled"),
         }
     }
 }
 
 impl Working {
     fn begin(
-        stage: &Arc<Stage>,
+        trial: &Arc<Trial>,
         who: super::process::Who,
         session: SessionId,
         shard: Shard,
     ) -> Self {
-        let mut cast = stage.cast.lock().unwrap();
-        let mut world = stage.world.lock().unwrap();
+        let mut progress = trial.progress.lock().unwrap();
+        let mut world = trial.world.lock().unwrap();
         let sessions = world.core.sessions();
         let journal = &mut world.journal;
         journal.count("grants");
@@ -113,7 +113,7 @@ impl Working {
         // Somebody may have deleted our node before the reply to its create came, which the worker
         // cannot know yet.
         let is_deleted = journal.end(czxid).is_some_and(|(_, by)| by != Some(session));
-        for other in cast.works.now.values() {
+        for other in progress.works.now.values() {
             if is_deleted || other.shard.name() != shard.name() {
                 continue;
             }
@@ -134,20 +134,20 @@ impl Working {
         }
         let who = who.to_string();
         let at_work = AtWork { who, session, node, czxid, shard };
-        let works = &mut cast.works;
+        let works = &mut progress.works;
         works.next += 1;
         let number = works.next;
         works.now.insert(number, at_work);
-        Self { stage: Arc::clone(stage), number }
+        Self { trial: Arc::clone(trial), number }
     }
 
     /// Checks that the work has not gone on for too long.
     fn look(&self, shard: &Shard) {
         let said = shard.state();
-        let cast = self.stage.cast.lock().unwrap();
-        let mut world = self.stage.world.lock().unwrap();
+        let progress = self.trial.progress.lock().unwrap();
+        let mut world = self.trial.world.lock().unwrap();
         let sessions = world.core.sessions();
-        let AtWork { who, session, node, czxid, .. } = &cast.works.now[&self.number];
+        let AtWork { who, session, node, czxid, .. } = &progress.works.now[&self.number];
         let journal = &mut world.journal;
         let by_itself = journal.end(*czxid).is_some_and(|(_, by)| by == Some(*session));
         match said {
@@ -167,21 +167,21 @@ impl Working {
 
 impl Drop for Working {
     fn drop(&mut self) {
-        let ended = self.stage.cast.lock().unwrap().works.now.remove(&self.number);
+        let ended = self.trial.progress.lock().unwrap().works.now.remove(&self.number);
         if let Some(AtWork { who, node, .. }) = &ended {
-            self.stage.note(|| format!("{who} ends its work on {node}"));
+            self.trial.note(|| format!("{who} ends its work on {node}"));
         }
-        // The clone of the guard goes when nobody holds a lock of the stage.
+        // The clone of the guard goes when nobody holds a lock of the trial.
         drop(ended);
     }
 }
 
 /// True if each shard has one worker, and as many as any other process, or one more or less.
-pub(super) fn are_even(cast: &Cast, members: usize) -> bool {
+pub(super) fn are_even(progress: &Progress, members: usize) -> bool {
     let mut loads = BTreeMap::<&str, usize>::new();
-    let mut shards = cast.works.now.values().map(|work| work.shard.name()).collect::<Vec<_>>();
+    let mut shards = progress.works.now.values().map(|work| work.shard.name()).collect::<Vec<_>>();
     shards.sort_unstable();
-    cast.works.now.values().for_each(|work| *loads.entry(&work.who).or_default() += 1);
+    progress.works.now.values().for_each(|work| *loads.entry(&work.who).or_default() += 1);
     let most = loads.values().max().copied().unwrap_or_default();
     let least = if loads.len() < members { 0 } else { loads.values().min().copied().unwrap_or(0) };
     shards == SHARDS && most - least <= 1

@@ -13,14 +13,14 @@ use zk_recipes::{Error, ErrorKind, LockState, NotReleased, Options, Owner, Relea
 use super::Family;
 use super::clock::now;
 use super::journal::{COUNTER, Grant, Role};
-use super::judge::{self, Ask};
-use super::locks::{AnyGuard, AnyLock, Manner};
-use super::process::{End, Phase, Stage, Who};
+use super::judge::{self, LockRequest};
+use super::locks::{AnyGuard, AnyLock, Patience};
+use super::process::{End, Phase, Trial, Who};
 use zk_inputs::Random;
 
 /// A task.
 pub(super) struct Job {
-    pub(super) stage: Arc<Stage>,
+    pub(super) trial: Arc<Trial>,
     pub(super) who: Who,
     pub(super) family: Family,
     pub(super) client: Client,
@@ -32,13 +32,13 @@ pub(super) struct Job {
 }
 
 /// A guard that was acquired, and what the process had received before.
-type Got = (AnyGuard, Ask, Option<Zxid>);
+type Acquired = (AnyGuard, LockRequest, Option<Zxid>);
 
 impl Job {
     /// Acquires the lock again and again until the session or the run is over.
     pub(super) async fn run(mut self) {
         while self.client.state().ended().is_none() {
-            match self.stage.phase() {
+            match self.trial.phase() {
                 Phase::Storm | Phase::Calm => match self.family {
                     Family::Requeue => self.requeue_again().await,
                     Family::Semaphore => self.use_permits().await,
@@ -51,10 +51,10 @@ impl Job {
                     _ => self.turn().await,
                 },
                 Phase::Idle => {
-                    self.stage.cast.lock().unwrap().idle.insert(self.who.name);
-                    let over = self.stage.changed.notified();
+                    self.trial.progress.lock().unwrap().idle.insert(self.who.name);
+                    let over = self.trial.changed.notified();
                     self.end.or(over).await;
-                    self.stage.cast.lock().unwrap().idle.remove(&self.who.name);
+                    self.trial.progress.lock().unwrap().idle.remove(&self.who.name);
                 }
                 Phase::Over => {
                     if let Some(remains) = self.lock.remains() {
@@ -65,18 +65,18 @@ impl Job {
             }
         }
         let who = self.who;
-        self.stage.note(|| format!("{who} is done"));
+        self.trial.note(|| format!("{who} is done"));
     }
 
     pub(super) fn violate(&self, what: String) {
         let who = self.who;
-        self.stage.world.lock().unwrap().journal.violate(format!("{who}: {what}"));
+        self.trial.world.lock().unwrap().journal.violate(format!("{who}: {what}"));
     }
 
     /// A request of this task for something that one has alone.
-    pub(super) fn asks(&self) -> Ask {
+    pub(super) fn request(&self) -> LockRequest {
         let (role, at) = (Role::Exclusive, now());
-        Ask { who: self.who, role, level: None, passes: 0, has_term: false, at }
+        LockRequest { who: self.who, role, level: None, passes: 0, has_term: false, at }
     }
 
     /// The number of polls after which a request is given up, in some percent of the cases, and
@@ -87,7 +87,7 @@ impl Job {
     }
 
     pub(super) fn is_storm(&self) -> bool {
-        self.stage.phase() == Phase::Storm
+        self.trial.phase() == Phase::Storm
     }
 
     /// Asks for the lock once.
@@ -106,7 +106,7 @@ impl Job {
         });
         let lock = short.as_ref().unwrap_or(&self.lock).clone();
         let Who { name: (process, _), life } = self.who;
-        let ask = Ask {
+        let request = LockRequest {
             who: self.who,
             role: lock.role(&mut self.random),
             level: Some((process, life)).filter(|_| lock.is_reentrant() && short.is_none()),
@@ -114,43 +114,44 @@ impl Job {
             has_term: short.is_some(),
             at: now(),
         };
-        let (manner, polls) = match self.random.within(0..10) {
-            _ if !is_storm => (Manner::Waits, None),
-            0..2 => (Manner::Within(self.random.millis(0..300)), None),
-            2 => (Manner::Waits, Some(self.random.within(1..12))),
-            3 => (Manner::Tries, None),
-            _ => (Manner::Waits, None),
+        let (patience, polls) = match self.random.within(0..10) {
+            _ if !is_storm => (Patience::Waits, None),
+            0..2 => (Patience::Within(self.random.millis(0..300)), None),
+            2 => (Patience::Waits, Some(self.random.within(1..12))),
+            3 => (Patience::Tries, None),
+            _ => (Patience::Waits, None),
         };
         let who = self.who;
-        self.stage.note(|| format!("{who} asks: {:?}, {manner:?}, polls {polls:?}", ask.role));
-        let stage = Arc::clone(&self.stage);
-        let acquire = attend(&stage, who, lock.ask(&self.owner, ask.role, manner));
+        self.trial
+            .note(|| format!("{who} asks: {:?}, {patience:?}, polls {polls:?}", request.role));
+        let trial = Arc::clone(&self.trial);
+        let acquire = attend(&trial, who, lock.request(&self.owner, request.role, patience));
         let acquired = match polls {
             Some(polls) => for_polls(polls, acquire).await,
             None => Some(acquire.await),
         };
         match acquired {
-            Some((Ok(Some(guard)), heard)) => self.held(&lock, (guard, ask, Some(heard))).await,
-            Some((Err(error), _)) => judge::failed(&stage, &ask, &error),
-            Some((Ok(None), _)) if matches!(manner, Manner::Tries) => {
-                stage.count("tries in vain");
-                stage.note(|| format!("{who} has tried in vain"));
+            Some((Ok(Some(guard)), heard)) => self.held(&lock, (guard, request, Some(heard))).await,
+            Some((Err(error), _)) => judge::failed(&trial, &request, &error),
+            Some((Ok(None), _)) if matches!(patience, Patience::Tries) => {
+                trial.count("tries in vain");
+                trial.note(|| format!("{who} has tried in vain"));
             }
             None | Some((Ok(None), _)) => {
-                stage.count("acquires cancelled");
-                stage.note(|| format!("{who} has cancelled"));
+                trial.count("acquires cancelled");
+                trial.note(|| format!("{who} has cancelled"));
             }
         }
     }
 
     /// Holds the lock, and everything that it is turned into, until it is released.
-    async fn held(&mut self, lock: &AnyLock, got: Got) {
-        let mut next = Some(got);
-        while let Some((guard, ask, heard)) = next.take() {
-            let grant = judge::granted(&self.stage, &ask, &self.client, &guard, heard);
+    async fn held(&mut self, lock: &AnyLock, acquired: Acquired) {
+        let mut next = Some(acquired);
+        while let Some((guard, request, heard)) = next.take() {
+            let grant = judge::granted(&self.trial, &request, &self.client, &guard, heard);
             let mut guards = vec![guard];
             if lock.is_reentrant() {
-                self.nest(lock, &ask, &mut guards).await;
+                self.nest(lock, &request, &mut guards).await;
             }
             self.stay(&guards, grant).await;
             while guards.len() > 1 {
@@ -165,22 +166,22 @@ impl Job {
                 }
             }
             if let Some(guard) = guards.pop() {
-                next = self.leave(guard, ask, grant).await;
+                next = self.leave(guard, request, grant).await;
             }
         }
     }
 
     /// Acquires the lock again under the same owner.
-    async fn nest(&mut self, lock: &AnyLock, ask: &Ask, guards: &mut Vec<AnyGuard>) {
+    async fn nest(&mut self, lock: &AnyLock, request: &LockRequest, guards: &mut Vec<AnyGuard>) {
         for _ in 0..self.random.within(0..3) {
             if self.random.percent(30) {
                 tokio::time::sleep(self.random.millis(0..20)).await;
             }
             let role = lock.role(&mut self.random);
-            let manner = self.random.pick(&[Manner::Waits, Manner::Tries]);
-            let nested = lock.ask(&self.owner, role, manner.unwrap_or(Manner::Waits));
+            let patience = self.random.pick(&[Patience::Waits, Patience::Tries]);
+            let nested = lock.request(&self.owner, role, patience.unwrap_or(Patience::Waits));
             let nested = for_polls(1, nested).await;
-            let upgrades = (ask.role, role) == (Role::Shared, Role::Exclusive);
+            let upgrades = (request.role, role) == (Role::Shared, Role::Exclusive);
             match nested {
                 Some(Ok(Some(guard))) if !upgrades => {
                     let same = |outer: &AnyGuard| {
@@ -189,20 +190,20 @@ impl Job {
                     if !guards.iter().all(same) {
                         self.violate(format!("{guard:?} within {guards:?}"));
                     }
-                    self.stage.count("nested");
+                    self.trial.count("nested");
                     guards.push(guard);
                 }
                 Some(Err(error)) if upgrades && error.kind() == ErrorKind::WouldDeadlock => {
-                    self.stage.count("would deadlock");
+                    self.trial.count("would deadlock");
                 }
                 // A nested guard would be lost too, whatever the outer guard reports.
                 Some(Err(error))
                     if error.kind() == ErrorKind::Lost
                         && matches!(guards[0].state(), LockState::Lost(_)) =>
                 {
-                    self.stage.count("lost when taken again");
+                    self.trial.count("lost when taken again");
                 }
-                other => self.violate(format!("{role:?} within {:?}: {other:?}", ask.role)),
+                other => self.violate(format!("{role:?} within {:?}: {other:?}", request.role)),
             }
         }
     }
@@ -219,28 +220,28 @@ impl Job {
             0 => {
                 // Looks at the guard again and again.
                 let until = now() + time;
-                while judge::look(&self.stage, grant, guard) && now() < until {
+                while judge::look(&self.trial, grant, guard) && now() < until {
                     let pause = tokio::time::sleep(self.random.millis(0..200));
                     end.or(pause).await;
                 }
             }
             1 => {
                 if guard.run(tokio::time::sleep(time)).await.is_err() {
-                    judge::lost(&mut self.stage.world.lock().unwrap().journal, grant);
+                    judge::lost(&mut self.trial.world.lock().unwrap().journal, grant);
                 }
             }
             2 => drop(tokio::time::timeout(time, guard.lost()).await),
             3 => {
                 let revoked = tokio::time::timeout(time, guard.revoke_requested()).await;
                 if matches!(revoked, Ok(Ok(()))) {
-                    self.stage.count("gave it back when asked");
+                    self.trial.count("gave it back when asked");
                 }
             }
             4 => self.write(guard, grant).await,
             _ => end.or(tokio::time::sleep(time)).await,
         }
         if self.random.percent(70) {
-            judge::look(&self.stage, grant, guard);
+            judge::look(&self.trial, grant, guard);
         }
     }
 
@@ -248,13 +249,13 @@ impl Job {
     pub(super) async fn write(&mut self, guard: &AnyGuard, grant: usize) {
         match guard.fenced(Op::set_data(COUNTER, b"", None)).await {
             Ok(_) => {
-                self.stage.count("written under the lock");
+                self.trial.count("written under the lock");
                 // The reply may be old by now.
-                judge::look(&self.stage, grant, guard);
+                judge::look(&self.trial, grant, guard);
             }
             Err(error) if error.kind() == ErrorKind::Lost => {
-                self.stage.count("not written any more");
-                if judge::look(&self.stage, grant, guard) {
+                self.trial.count("not written any more");
+                if judge::look(&self.trial, grant, guard) {
                     self.violate(format!("{guard:?} does not know what it said: {error}"));
                 }
             }
@@ -263,28 +264,37 @@ impl Job {
     }
 
     /// Releases the lock, or turns it into another one.
-    async fn leave(&mut self, guard: AnyGuard, ask: Ask, grant: usize) -> Option<Got> {
+    async fn leave(
+        &mut self,
+        guard: AnyGuard,
+        request: LockRequest,
+        grant: usize,
+    ) -> Option<Acquired> {
         let Grant { node, czxid, .. } =
-            self.stage.world.lock().unwrap().journal.grants[grant].clone();
+            self.trial.world.lock().unwrap().journal.grants[grant].clone();
         let who = self.who;
-        judge::leaves(&self.stage, grant);
-        let stage = Arc::clone(&self.stage);
+        judge::leaves(&self.trial, grant);
+        let trial = Arc::clone(&self.trial);
         let otherwise = self.random.within(0..100);
         let write = Op::set_data(COUNTER, b"", None);
         let refused = match guard {
             AnyGuard::Plain(guard) if otherwise < 15 => {
-                let again = attend(&stage, who, guard.requeue());
+                let again = attend(&trial, who, guard.requeue());
                 let again = match self.is_storm() && self.random.percent(20) {
                     true => for_polls(self.random.within(1..6), again).await,
                     false => Some(again.await),
                 };
                 return match again {
                     Some((Ok(guard), heard)) => {
-                        stage.count("queued up again");
-                        Some((AnyGuard::Plain(guard), Ask { at: now(), ..ask }, Some(heard)))
+                        trial.count("queued up again");
+                        Some((
+                            AnyGuard::Plain(guard),
+                            LockRequest { at: now(), ..request },
+                            Some(heard),
+                        ))
                     }
                     Some((Err(error), _)) => {
-                        judge::failed(&stage, &ask, &error);
+                        judge::failed(&trial, &request, &error);
                         None
                     }
                     None => None,
@@ -300,9 +310,9 @@ impl Job {
                 .map_err(|NotReleased { guard, error, .. }| (guard.map(AnyGuard::Writes), error)),
             AnyGuard::Writes(guard) if otherwise < 50 => match guard.downgrade().await {
                 Ok(guard) => {
-                    stage.count("downgrades");
-                    let ask = Ask { role: Role::Shared, ..ask };
-                    return Some((AnyGuard::Reads(guard), ask, None));
+                    trial.count("downgrades");
+                    let request = LockRequest { role: Role::Shared, ..request };
+                    return Some((AnyGuard::Reads(guard), request, None));
                 }
                 Err(NotReleased { guard, error, .. }) => Err((guard.map(AnyGuard::Writes), error)),
             },
@@ -313,11 +323,11 @@ impl Job {
         };
         match refused {
             Ok(_) => {
-                stage.count("released with a write");
+                trial.count("released with a write");
                 self.is_gone(&node, czxid);
             }
             Err((guard, error)) => {
-                stage.count(if guard.is_some() { "guards given back" } else { "guards kept" });
+                trial.count(if guard.is_some() { "guards given back" } else { "guards kept" });
                 self.fails_to("release with more", &error);
                 if let Some(guard) = guard {
                     self.release(guard, &node, czxid).await;
@@ -336,14 +346,14 @@ impl Job {
             _ => match guard.release().await {
                 Ok(Release::Released) if hands_on => {}
                 Ok(Release::Released) => self.is_gone(node, czxid),
-                Ok(_) => self.stage.count("releases of what was lost"),
+                Ok(_) => self.trial.count("releases of what was lost"),
                 Err(error) => self.fails_to("release", &error),
             },
         }
     }
 
     fn is_gone(&self, node: &str, czxid: i64) {
-        if self.stage.world.lock().unwrap().journal.is_alive(node, czxid) {
+        if self.trial.world.lock().unwrap().journal.is_alive(node, czxid) {
             self.violate(format!("{node} is there after its release"));
         }
     }
@@ -351,7 +361,7 @@ impl Job {
     /// Judges an error of an operation under the lock.
     fn fails_to(&self, what: &str, error: &Error) {
         match error.kind() {
-            ErrorKind::Unconfirmed => self.stage.count("releases unconfirmed"),
+            ErrorKind::Unconfirmed => self.trial.count("releases unconfirmed"),
             ErrorKind::Lost => {}
             _ if judge::passes(error) => {}
             _ if error.client().is_some_and(zk_client::Error::is_session_over) => {}
@@ -362,12 +372,12 @@ impl Job {
 
 /// Adds to the result what the process had received at the end of the poll before the last one.
 /// What came between these two may have come too late to count.
-pub(super) async fn attend<F: Future>(stage: &Stage, who: Who, future: F) -> (F::Output, Zxid) {
+pub(super) async fn attend<F: Future>(trial: &Trial, who: Who, future: F) -> (F::Output, Zxid) {
     let mut future = pin!(future);
     let mut heard = Zxid::default();
     poll_fn(|cx| {
         let polled = future.as_mut().poll(cx).map(|output| (output, heard));
-        heard = stage.world.lock().unwrap().heard(who.name.0);
+        heard = trial.world.lock().unwrap().heard(who.name.0);
         polled
     })
     .await

@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use self::message::LEADER;
 use self::nemesis::Nemesis;
-use self::process::{Cast, Stage};
+use self::process::{Progress, Trial};
 use self::world::{Settings, World};
 use super::clock::now;
 use super::journal::{FOLDER, Journal};
@@ -86,32 +86,32 @@ async fn simulate(
     let timeout = TICK * random.within(4..21) as u32;
     let processes = random.within(2..5) as usize;
     let (gates, served) = (BTreeMap::new(), BTreeMap::new());
-    let cast = Mutex::new(Cast { phase: Phase::Storm, gates, served, processes });
+    let progress = Mutex::new(Progress { phase: Phase::Storm, gates, served, processes });
     // In many ensembles no client connects to the leader.
     let first = if random.percent(60) { LEADER + 1 } else { LEADER };
-    let stage = Arc::new(Stage { world, servers: first..servers, timeout, cast });
-    process::prepare(&stage, random).await.map_err(|error| error.to_string())?;
+    let trial = Arc::new(Trial { world, servers: first..servers, timeout, progress });
+    process::prepare(&trial, random).await.map_err(|error| error.to_string())?;
     for process in 0..processes {
-        tokio::spawn(process::live(Arc::clone(&stage), process, random.fork()));
+        tokio::spawn(process::live(Arc::clone(&trial), process, random.fork()));
     }
 
-    let mut nemesis = Nemesis::new(Arc::clone(&stage), random.fork());
+    let mut nemesis = Nemesis::new(Arc::clone(&trial), random.fork());
     let storm = now() + timeout * random.within(10..30) as u32;
     let pace = timeout / 4 + random.time(timeout * 2);
     while now() < storm {
         tokio::time::sleep(random.time(pace)).await;
         nemesis.strike();
-        sound(&stage)?;
+        sound(&trial)?;
     }
 
     nemesis.rest();
-    stage.cast.lock().unwrap().phase = Phase::Calm;
+    trial.progress.lock().unwrap().phase = Phase::Calm;
     let calm = now() + CALM;
     loop {
-        sound(&stage)?;
+        sound(&trial)?;
         let late = {
-            let cast = stage.cast.lock().unwrap();
-            (0..processes).find(|process| !cast.served.contains_key(process))
+            let progress = trial.progress.lock().unwrap();
+            (0..processes).find(|process| !progress.served.contains_key(process))
         };
         match late {
             None => break,
@@ -121,22 +121,22 @@ async fn simulate(
             Some(_) => tokio::time::sleep(timeout / 4).await,
         }
     }
-    stage.cast.lock().unwrap().phase = Phase::Over;
+    trial.progress.lock().unwrap().phase = Phase::Over;
     // Long enough that every process releases its lock, and that sessions without a client expire.
     tokio::time::sleep(timeout * 8).await;
-    sound(&stage)?;
-    agree(&stage)
+    sound(&trial)?;
+    agree(&trial)
 }
 
 /// Returns the first broken invariant as an error.
-fn sound(stage: &Stage) -> Result<(), String> {
-    let violation = stage.world.lock().unwrap().journal.violation.clone();
+fn sound(trial: &Trial) -> Result<(), String> {
+    let violation = trial.world.lock().unwrap().journal.violation.clone();
     violation.map_or(Ok(()), Err)
 }
 
 /// Checks that all servers have the same tree at the end, and nothing is left behind.
-fn agree(stage: &Stage) -> Result<(), String> {
-    let world = stage.world.lock().unwrap();
+fn agree(trial: &Trial) -> Result<(), String> {
+    let world = trial.world.lock().unwrap();
     let all = world.servers.iter().map(|server| {
         let core = server.core();
         (core.last_zxid(), core.sessions(), core.children(FOLDER))

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::TICK;
 use super::message::{LEADER, LinkId, ServerId};
-use super::process::{HEIRS_WITHIN, Stage};
+use super::process::{HEIRS_WITHIN, Trial};
 use super::world::World;
 use crate::gate::{Gate, Mode};
 use crate::process::Phase;
@@ -42,15 +42,15 @@ const KINDS: [(Kind, u64); 10] = [
 
 /// Injects faults into processes, servers and connections.
 pub(super) struct Nemesis {
-    stage: Arc<Stage>,
+    trial: Arc<Trial>,
     random: Random,
     weights: Vec<(Kind, u64)>,
 }
 
 impl Nemesis {
-    pub(super) fn new(stage: Arc<Stage>, mut random: Random) -> Self {
+    pub(super) fn new(trial: Arc<Trial>, mut random: Random) -> Self {
         let weights = KINDS.map(|(kind, weight)| (kind, weight * random.within(0..4))).to_vec();
-        Self { stage, random, weights }
+        Self { trial, random, weights }
     }
 
     /// Injects one fault.
@@ -75,9 +75,9 @@ impl Nemesis {
                 self.follower("follower stalled", |world, id| world.stall_peer(id, up, down));
             }
             Kind::Isolate => {
-                let id = self.random.within(1..self.stage.servers.end as u64) as ServerId;
-                let time = self.random.time(self.stage.timeout * 2);
-                isolate(&self.stage, id, time);
+                let id = self.random.within(1..self.trial.servers.end as u64) as ServerId;
+                let time = self.random.time(self.trial.timeout * 2);
+                isolate(&self.trial, id, time);
             }
             Kind::StallAndIsolate => self.stall_and_isolate(),
             Kind::Cut => self.link("client cut", World::cut_link),
@@ -86,7 +86,7 @@ impl Nemesis {
             Kind::Pause => self.pause(),
             Kind::Kill => {
                 if let Some((process, gate)) = self.process() {
-                    let world = &mut *self.stage.world.lock().unwrap();
+                    let world = &mut *self.trial.world.lock().unwrap();
                     world.journal.strike("process killed");
                     world.journal.note(|| format!("process {process}"));
                     world.dies(process);
@@ -94,7 +94,7 @@ impl Nemesis {
                 }
             }
             Kind::Slow => {
-                let world = &mut *self.stage.world.lock().unwrap();
+                let world = &mut *self.trial.world.lock().unwrap();
                 world.journal.strike("latency changed");
                 world.latency = self.random.within(1..40);
             }
@@ -103,22 +103,22 @@ impl Nemesis {
 
     /// Ends the faults, except those that last for a while.
     pub(super) fn rest(self) {
-        self.stage.world.lock().unwrap().latency = 5;
+        self.trial.world.lock().unwrap().latency = 5;
     }
 
     /// How long one direction stalls: often not at all.
     fn stall(&mut self) -> Duration {
         match self.random.percent(30) {
             true => Duration::ZERO,
-            false => self.random.time(self.stage.timeout * 3 / 2),
+            false => self.random.time(self.trial.timeout * 3 / 2),
         }
     }
 
     /// How long the leader's messages may be delayed. The client relies on a follower being asked
     /// for its sessions within 0.3 session timeouts; the leader asks every half tick.
     fn delay(&mut self) -> Duration {
-        let most = self.stage.timeout * 3 / 10 - TICK / 2;
-        let latency = Duration::from_millis(self.stage.world.lock().unwrap().latency);
+        let most = self.trial.timeout * 3 / 10 - TICK / 2;
+        let latency = Duration::from_millis(self.trial.world.lock().unwrap().latency);
         self.random.time(most.saturating_sub(latency))
     }
 
@@ -126,20 +126,20 @@ impl Nemesis {
     /// the client disconnect. Cuts the client's server off just when that is over: then the
     /// client's requests have arrived, and the leader does not know about all of them.
     fn stall_and_isolate(&mut self) {
-        let timeout = self.stage.timeout;
+        let timeout = self.trial.timeout;
         let up = timeout / 5 + self.random.time(timeout / 2);
         let down = if self.random.percent(50) { Duration::ZERO } else { self.random.time(up) };
         let (before, after) = (self.random.time(timeout / 6), self.random.time(TICK));
         let time = timeout + self.random.time(timeout);
-        let stage = Arc::clone(&self.stage);
+        let trial = Arc::clone(&self.trial);
         self.link("client stalled", |world, id| {
             world.stall_link(id, Duration::ZERO, down);
             tokio::spawn(async move {
                 tokio::time::sleep(before).await;
-                stage.world.lock().unwrap().stall_link(id, up, Duration::ZERO);
+                trial.world.lock().unwrap().stall_link(id, up, Duration::ZERO);
                 tokio::time::sleep(up + after).await;
                 if id.server != LEADER {
-                    isolate(&stage, id.server, time);
+                    isolate(&trial, id.server, time);
                 }
             });
         });
@@ -147,7 +147,7 @@ impl Nemesis {
 
     /// Mostly picks the connection of a process that holds the lock.
     fn link(&mut self, fault: &'static str, strike: impl FnOnce(&mut World, LinkId)) {
-        let world = &mut *self.stage.world.lock().unwrap();
+        let world = &mut *self.trial.world.lock().unwrap();
         let holder = world.believers.processes().last().filter(|_| self.random.percent(60));
         if let Some(id) = self.random.pick(&world.links(holder)) {
             world.journal.strike(fault);
@@ -158,8 +158,8 @@ impl Nemesis {
 
     /// Strikes a follower. A fault does not begin where another one has not ended.
     fn follower(&mut self, fault: &'static str, strike: impl FnOnce(&mut World, ServerId)) {
-        let id = self.random.within(1..self.stage.servers.end as u64) as ServerId;
-        let world = &mut *self.stage.world.lock().unwrap();
+        let id = self.random.within(1..self.trial.servers.end as u64) as ServerId;
+        let world = &mut *self.trial.world.lock().unwrap();
         if world.is_well(id) {
             world.journal.strike(fault);
             world.journal.note(|| format!("zk{id}"));
@@ -169,20 +169,20 @@ impl Nemesis {
 
     /// A process that is not stopped.
     fn process(&mut self) -> Option<(usize, Arc<Gate>)> {
-        let cast = self.stage.cast.lock().unwrap();
-        let open = cast.gates.iter().filter(|(_, gate)| gate.mode() == Mode::Open);
+        let progress = self.trial.progress.lock().unwrap();
+        let open = progress.gates.iter().filter(|(_, gate)| gate.mode() == Mode::Open);
         let open = open.map(|(process, gate)| (*process, Arc::clone(gate))).collect::<Vec<_>>();
         self.random.pick(&open)
     }
 
     /// Stops a process for a while, which may be longer than its session lives.
     fn pause(&mut self) {
-        let time = self.random.time(self.stage.timeout * 3 / 2);
+        let time = self.random.time(self.trial.timeout * 3 / 2);
         let Some((process, gate)) = self.process() else {
             return;
         };
         gate.set(Mode::Frozen, false);
-        let world = &mut *self.stage.world.lock().unwrap();
+        let world = &mut *self.trial.world.lock().unwrap();
         world.journal.strike("process paused");
         world.journal.note(|| format!("process {process} for {time:?}"));
         tokio::spawn(async move {
@@ -194,33 +194,33 @@ impl Nemesis {
 
 /// Cuts a follower off for a while. Neither side notices before the follower gives up its leader,
 /// and messages that are sent meanwhile never arrive.
-fn isolate(stage: &Arc<Stage>, id: ServerId, time: Duration) {
-    let world = &mut *stage.world.lock().unwrap();
-    if stage.phase() != Phase::Storm || !world.is_well(id) {
+fn isolate(trial: &Arc<Trial>, id: ServerId, time: Duration) {
+    let world = &mut *trial.world.lock().unwrap();
+    if trial.phase() != Phase::Storm || !world.is_well(id) {
         return;
     }
     world.journal.strike("follower isolated");
     world.journal.note(|| format!("zk{id}"));
     world.stall_peer(id, time, time);
-    let stage = Arc::clone(stage);
+    let trial = Arc::clone(trial);
     tokio::spawn(async move {
         tokio::time::sleep(time).await;
-        stage.world.lock().unwrap().break_peer(id);
+        trial.world.lock().unwrap().break_peer(id);
     });
 }
 
 /// Delays a follower's messages to the leader while two processes resume one lock: a write of one
 /// of them may wait there while a write of the other is carried out.
-pub(super) fn delay_a_follower(stage: &Arc<Stage>, mut random: Random) {
-    let stage = Arc::clone(stage);
+pub(super) fn delay_a_follower(trial: &Arc<Trial>, mut random: Random) {
+    let trial = Arc::clone(trial);
     tokio::spawn(async move {
         tokio::time::sleep(random.time(HEIRS_WITHIN)).await;
-        let id = random.within(1..stage.servers.end as u64) as ServerId;
-        let world = &mut *stage.world.lock().unwrap();
-        if stage.phase() == Phase::Storm && world.is_well(id) {
+        let id = random.within(1..trial.servers.end as u64) as ServerId;
+        let world = &mut *trial.world.lock().unwrap();
+        if trial.phase() == Phase::Storm && world.is_well(id) {
             world.journal.strike("follower delayed");
             world.journal.note(|| format!("zk{id}"));
-            world.stall_peer(id, random.time(stage.timeout / 2), Duration::ZERO);
+            world.stall_peer(id, random.time(trial.timeout / 2), Duration::ZERO);
         }
     });
 }

@@ -25,16 +25,16 @@ use zk_inputs::Random;
 pub(super) const HEIRS_WITHIN: Duration = Duration::from_millis(50);
 
 /// The state that all processes share.
-pub(super) struct Stage {
+pub(super) struct Trial {
     pub(super) world: Arc<Mutex<World>>,
     /// The servers that clients connect to.
     pub(super) servers: Range<ServerId>,
     /// The session timeout that all clients ask for.
     pub(super) timeout: Duration,
-    pub(super) cast: Mutex<Cast>,
+    pub(super) progress: Mutex<Progress>,
 }
 
-pub(super) struct Cast {
+pub(super) struct Progress {
     pub(super) phase: Phase,
     /// The gate of each process in its current life.
     pub(super) gates: BTreeMap<usize, Arc<Gate>>,
@@ -44,9 +44,9 @@ pub(super) struct Cast {
     pub(super) processes: usize,
 }
 
-impl Stage {
+impl Trial {
     pub(super) fn phase(&self) -> Phase {
-        self.cast.lock().unwrap().phase
+        self.progress.lock().unwrap().phase
     }
 
     pub(super) fn count(&self, what: &'static str) {
@@ -55,57 +55,57 @@ impl Stage {
 }
 
 /// Runs a process with all its lives.
-pub(super) async fn live(stage: Arc<Stage>, process: usize, mut random: Random) {
-    while stage.phase() != Phase::Over {
-        let mut life = Life::begin(&stage, process, None, random.fork());
+pub(super) async fn live(trial: Arc<Trial>, process: usize, mut random: Random) {
+    while trial.phase() != Phase::Over {
+        let mut life = Life::begin(&trial, process, None, random.fork());
         let gate = Arc::clone(&life.gate);
         if random.percent(30) {
-            tokio::spawn(gate.guard(ask_in_vain(Arc::clone(&stage), life.client.clone())));
+            tokio::spawn(gate.guard(ask_in_vain(Arc::clone(&trial), life.client.clone())));
         }
         let work = tokio::spawn(gate.guard(async move { life.run().await }));
         if let Some(Some(ticket)) = work.await.unwrap() {
             // The process is restarted, perhaps by mistake twice.
             let heirs = if random.percent(50) { 2 } else { 1 };
             if heirs == 2 {
-                nemesis::delay_a_follower(&stage, random.fork());
+                nemesis::delay_a_follower(&trial, random.fork());
             }
             for _ in 0..heirs {
                 let process = {
-                    let mut cast = stage.cast.lock().unwrap();
-                    cast.processes += 1;
-                    cast.processes - 1
+                    let mut progress = trial.progress.lock().unwrap();
+                    progress.processes += 1;
+                    progress.processes - 1
                 };
-                tokio::spawn(inherit(Arc::clone(&stage), process, ticket.clone(), random.fork()));
+                tokio::spawn(inherit(Arc::clone(&trial), process, ticket.clone(), random.fork()));
             }
         }
     }
 }
 
 /// Runs a process that resumes the lock of another one, and ends with it.
-async fn inherit(stage: Arc<Stage>, process: usize, ticket: String, mut random: Random) {
+async fn inherit(trial: Arc<Trial>, process: usize, ticket: String, mut random: Random) {
     let ticket: LockTicket = ticket.parse().unwrap();
-    let mut life = Life::begin(&stage, process, Some(ticket.session()), random.fork());
+    let mut life = Life::begin(&trial, process, Some(ticket.session()), random.fork());
     let gate = Arc::clone(&life.gate);
     let work = gate.guard(async move {
         tokio::time::sleep(random.time(HEIRS_WITHIN)).await;
         life.resume(&ticket).await
     });
     work.await;
-    stage.cast.lock().unwrap().gates.remove(&process);
+    trial.progress.lock().unwrap().gates.remove(&process);
 }
 
 /// An application that goes on sending requests that are forbidden.
-async fn ask_in_vain(stage: Arc<Stage>, client: Client) {
+async fn ask_in_vain(trial: Arc<Trial>, client: Client) {
     let path = format!("{FORBIDDEN}/node");
-    while client.state().ended().is_none() && stage.phase() != Phase::Over {
+    while client.state().ended().is_none() && trial.phase() != Phase::Over {
         drop(client.create(&path, b"", &CreateOptions::persistent()).await);
-        tokio::time::sleep(stage.timeout / 8).await;
+        tokio::time::sleep(trial.timeout / 8).await;
     }
 }
 
 /// One life of a process.
 struct Life {
-    stage: Arc<Stage>,
+    trial: Arc<Trial>,
     process: usize,
     gate: Arc<Gate>,
     client: Client,
@@ -114,23 +114,23 @@ struct Life {
 
 impl Life {
     fn begin(
-        stage: &Arc<Stage>,
+        trial: &Arc<Trial>,
         process: usize,
         session: Option<SessionIdentity>,
         mut random: Random,
     ) -> Self {
-        let (gate, stage) = (Gate::new(), Arc::clone(stage));
-        stage.cast.lock().unwrap().gates.insert(process, Arc::clone(&gate));
+        let (gate, trial) = (Gate::new(), Arc::clone(trial));
+        trial.progress.lock().unwrap().gates.insert(process, Arc::clone(&gate));
         let party = Party::Process(process);
-        let (client, driver) = connect(&stage, party, stage.servers.clone(), session, &mut random);
+        let (client, driver) = connect(&trial, party, trial.servers.clone(), session, &mut random);
         tokio::spawn(gate.guard(driver));
-        Self { stage, process, gate, client, random }
+        Self { trial, process, gate, client, random }
     }
 
     /// Acquires the lock again and again. Returns a ticket if the process has handed over its lock.
     async fn run(&mut self) -> Option<String> {
-        let timeout = self.stage.timeout;
-        while self.client.state().ended().is_none() && self.stage.phase() != Phase::Over {
+        let timeout = self.trial.timeout;
+        while self.client.state().ended().is_none() && self.trial.phase() != Phase::Over {
             tokio::time::sleep(self.random.time(timeout / 2)).await;
             let mut options = Options::new();
             if self.random.percent(10) {
@@ -144,9 +144,9 @@ impl Life {
                     continue;
                 }
             };
-            if self.stage.phase() == Phase::Storm && self.random.percent(25) {
+            if self.trial.phase() == Phase::Storm && self.random.percent(25) {
                 if let Ok(ticket) = guard.into_ticket() {
-                    self.stage.count("tickets");
+                    self.trial.count("tickets");
                     self.client.detach().await;
                     return Some(ticket.to_secret());
                 }
@@ -163,13 +163,13 @@ impl Life {
         while self.client.state().ended().is_none() {
             match lock.resume(ticket).await {
                 Ok(guard) => {
-                    self.stage.count("tickets resumed");
+                    self.trial.count("tickets resumed");
                     let guard = self.hold(guard).await;
                     drop(guard.release().await);
                     self.client.close().await;
                 }
                 Err(error) if error.kind() == ErrorKind::TicketUsed => {
-                    self.stage.count("tickets refused");
+                    self.trial.count("tickets refused");
                     // The session is now another process's.
                     self.client.detach().await;
                 }
@@ -186,7 +186,7 @@ impl Life {
 
     /// Counts the error of an acquire: the faults allow only few kinds.
     fn fails(&self, error: &Error) {
-        let mut world = self.stage.world.lock().unwrap();
+        let mut world = self.trial.world.lock().unwrap();
         world.journal.note(|| format!("process {} fails: {error}", self.process));
         match error.kind() {
             ErrorKind::Client | ErrorKind::Lost | ErrorKind::NodeVanished => {
@@ -198,16 +198,16 @@ impl Life {
 
     /// Holds the lock for a while, with or without work.
     async fn hold(&mut self, guard: Guard) -> Guard {
-        let Self { stage, process, random, .. } = self;
+        let Self { trial, process, random, .. } = self;
         let guard = Arc::new(guard);
-        let timeout = stage.timeout;
+        let timeout = trial.timeout;
         let mut time = random.time(timeout / 8);
-        match stage.phase() {
+        match trial.phase() {
             Phase::Storm => time = random.time(timeout * 4),
-            _ => *stage.cast.lock().unwrap().served.entry(*process).or_default() += 1,
+            _ => *trial.progress.lock().unwrap().served.entry(*process).or_default() += 1,
         }
         let until = now() + time;
-        let id = stage.world.lock().unwrap().enters(*process, &guard);
+        let id = trial.world.lock().unwrap().enters(*process, &guard);
         let is_busy = random.percent(50);
         while now() < until && !matches!(guard.state(), LockState::Lost(_)) {
             let pause = match is_busy {
@@ -222,14 +222,14 @@ impl Life {
                 drop(self.client.set_data(COUNTER, b"", None));
             }
         }
-        stage.world.lock().unwrap().leaves(id);
+        trial.world.lock().unwrap().leaves(id);
         Arc::into_inner(guard).unwrap()
     }
 }
 
 /// A client that connects to some of the servers, with the task that drives it.
 fn connect(
-    stage: &Stage,
+    trial: &Trial,
     party: Party,
     servers: Range<ServerId>,
     session: Option<SessionIdentity>,
@@ -238,8 +238,8 @@ fn connect(
     let names: Vec<_> = servers.map(name).collect();
     let mut builder = Client::builder()
         .seed(random.next())
-        .session_timeout(stage.timeout)
-        .connector(Dialer { network: Arc::clone(&stage.world), party });
+        .session_timeout(trial.timeout)
+        .connector(Dialer { network: Arc::clone(&trial.world), party });
     if let Some(session) = session {
         builder = builder.session(session);
     }
@@ -247,9 +247,9 @@ fn connect(
 }
 
 /// Creates the initial nodes.
-pub(super) async fn prepare(stage: &Stage, random: &mut Random) -> Result<(), zk_client::Error> {
+pub(super) async fn prepare(trial: &Trial, random: &mut Random) -> Result<(), zk_client::Error> {
     let leader = LEADER..LEADER + 1;
-    let (client, driver) = connect(stage, Party::Operator, leader, None, random);
+    let (client, driver) = connect(trial, Party::Operator, leader, None, random);
     let driver = tokio::spawn(driver);
     client.create(COUNTER, b"", &CreateOptions::persistent()).await?;
     let read_only = [Acl::new(zk_client::Perms::READ, zk_client::Id::ANYONE)];

@@ -391,7 +391,7 @@ impl Network for World {
                 break first;
             }
             if self.entries > MAX_STEPS {
-                self.journal.violate("more happenings than time allows".to_owned());
+                self.journal.violate("more events than time allows".to_owned());
                 return None;
             }
             if let Some((_, due)) = self.agenda.pop_first() {

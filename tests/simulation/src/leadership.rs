@@ -6,18 +6,18 @@ use zk_recipes::{Election, Guard, LockState, StepDown};
 
 use super::journal::FOLDER;
 use super::judge;
-use super::process::Stage;
+use super::process::Trial;
 use super::work::{Job, for_polls};
 
 /// A term, for as long as the work under it runs.
 struct Term {
-    stage: Arc<Stage>,
+    trial: Arc<Trial>,
     grant: usize,
 }
 
 impl Drop for Term {
     fn drop(&mut self) {
-        judge::leaves(&self.stage, self.grant);
+        judge::leaves(&self.trial, self.grant);
     }
 }
 
@@ -30,16 +30,16 @@ impl Job {
             false => StepDown::Deadline,
         };
         let election = Election::new(&self.client, FOLDER).unwrap().step_down(step_down);
-        let (who, ask) = (self.who, self.asks());
+        let (who, request) = (self.who, self.request());
         let polls = self.polls(10, 12);
-        self.stage.note(|| format!("{who} is a candidate: {step_down:?}, {polls}"));
-        let (stage, client) = (Arc::clone(&self.stage), self.client.clone());
+        self.trial.note(|| format!("{who} is a candidate: {step_down:?}, {polls}"));
+        let (trial, client) = (Arc::clone(&self.trial), self.client.clone());
         let mut random = self.random.fork();
         let mut terms = 0;
         let work = |guard: Arc<Guard>| {
             terms += 1;
-            let grant = judge::granted(&stage, &ask, &client, &guard, None);
-            let term = Term { stage: Arc::clone(&stage), grant };
+            let grant = judge::granted(&trial, &request, &client, &guard, None);
+            let term = Term { trial: Arc::clone(&trial), grant };
             let mut random = random.fork();
             async move {
                 for _ in 0..random.within(1..6) {
@@ -49,12 +49,12 @@ impl Job {
             }
         };
         match for_polls(polls, election.lead(work)).await {
-            Some(Ok(())) => self.stage.count("terms to the end"),
-            Some(Err(error)) => judge::failed(&self.stage, &ask, &error),
-            None => self.stage.count("acquires cancelled"),
+            Some(Ok(())) => self.trial.count("terms to the end"),
+            Some(Err(error)) => judge::failed(&self.trial, &request, &error),
+            None => self.trial.count("acquires cancelled"),
         }
         if terms > 1 {
-            self.stage.count("terms after another");
+            self.trial.count("terms after another");
         }
     }
 }
@@ -70,8 +70,8 @@ impl Term {
         };
         if must_end {
             let what = format!("{} works on although its term is {said:?}", guard.node());
-            self.stage.world.lock().unwrap().journal.violate(what);
+            self.trial.world.lock().unwrap().journal.violate(what);
         }
-        judge::look(&self.stage, self.grant, guard);
+        judge::look(&self.trial, self.grant, guard);
     }
 }

@@ -2,7 +2,7 @@
 //! less than it should.
 
 /// The events that must have happened in any hundred seeds of any family.
-pub const HAPPENINGS: &[&str] = &[
+pub const ANY_FAMILY: &[&str] = &[
     "acquires cancelled",
     "acquires ended with the session",
     "acquires that connections broke",
