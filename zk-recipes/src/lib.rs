@@ -21,6 +21,29 @@
 //! The tasks of one process hand a reentrant lock on among themselves without a request, and an
 //! owner may acquire it again.
 //!
+//! ```
+//! use zk_client::{Client, CreateOptions, Op};
+//! use zk_recipes::{Error, Lock, retry};
+//!
+//! # async fn rebuild() -> Vec<u8> { Vec::new() }
+//! # async fn f() -> Result<(), Error> {
+//! let keeper = Client::builder().keep("zk1:2181,zk2:2181,zk3:2181").await?;
+//! // A session may end, and a connection break. Then the work begins anew, until it is done.
+//! let done = keeper.run_each(|client| async move { retry(|| invoice(&client)).await }).await;
+//! keeper.close().await;
+//! # done
+//! # }
+//!
+//! async fn invoice(client: &Client) -> Result<(), Error> {
+//!     client.ensure("/invoices", &CreateOptions::persistent()).await?;
+//!     let guard = Lock::new(client, "/locks/invoices")?.acquire().await?;
+//!     let invoices = guard.run(rebuild()).await?; // stops when the lock is lost
+//!     guard.fenced(Op::set_data("/invoices", &invoices, None)).await?; // only while it is ours
+//!     guard.release().await?;
+//!     Ok(())
+//! }
+//! ```
+//!
 //! # The queue
 //!
 //! A lock is a folder. Each contender creates an ephemeral sequential node in it, and the server
@@ -36,10 +59,9 @@
 //!   _c_9a..-lock-0000000044   watches 43 and 42
 //! ```
 //!
-//! The picture shows a release of the textbook lock. Each arrow is a frame: dashed if it is a
-//! reply, dotted if it is a notification. A bar is hollow while its contender waits, and green
-//! while it holds the lock. Like the others on this page, it is drawn from what the real client
-//! sends.
+//! The picture shows a release. Each arrow is a frame: dashed if it is a reply, dotted if it is a
+//! notification. A bar is hollow while its contender waits, and green while it holds the lock. Like
+//! the others on this page, it is drawn from what the real client sends.
 //!
 #![doc = include_str!("../pictures/hand-over.svg")]
 //!
@@ -54,33 +76,12 @@
 //! life) are at [`zk_client`]. End a program with a release, or with
 //! [`Client::close`](zk_client::Client::close): see [`Guard`].
 //!
-//! Whatever is dropped, cancelled or lost on the way leaves no node behind. Here the reply to Ana's
+//! Whatever is dropped, cancelled or lost on the way leaves no node behind, at the latest when the
+//! session ends. Here the reply to Ana's
 //! create is lost, and the connection with it. Her client connects again, and finds the node by the
 //! unique name that it chose:
 //!
 #![doc = include_str!("../pictures/lost-reply.svg")]
-//!
-//! ```
-//! use zk_client::{Client, Op};
-//! use zk_recipes::{Error, Lock, retry};
-//!
-//! # async fn rebuild() -> Vec<u8> { Vec::new() }
-//! # async fn f() -> Result<(), Error> {
-//! let keeper = Client::builder().keep("zk1:2181,zk2:2181,zk3:2181").await?;
-//! // A session may end, and a connection break. Then the work begins anew, until it is done.
-//! let done = keeper.run_each(|client| async move { retry(|| invoice(&client)).await }).await;
-//! keeper.close().await;
-//! # done
-//! # }
-//!
-//! async fn invoice(client: &Client) -> Result<(), Error> {
-//!     let guard = Lock::new(client, "/locks/invoices")?.acquire().await?;
-//!     let invoices = guard.run(rebuild()).await?; // stops when the lock is lost
-//!     guard.fenced(Op::set_data("/invoices", &invoices, None)).await?; // only while it is ours
-//!     guard.release().await?;
-//!     Ok(())
-//! }
-//! ```
 //!
 //! # When a lock is lost
 //!
@@ -108,7 +109,8 @@
 //!
 //! No clock helps a process that is stopped between looking and acting. Two tools are for that: the
 //! [`FencingToken`], which a store compares, and [`Hold::fenced`], which writes to ZooKeeper only
-//! if the lock is still held. The example `fencing` shows both: `cargo run --example fencing`.
+//! if the lock is still held. The example `fencing` shows both: `cargo run -p zk-recipes
+//! --example fencing`.
 //!
 //! # When a session ends
 //!
@@ -143,7 +145,8 @@
 //!
 //! # A lock for each user
 //!
-//! Many keys cost other than one lock that is used all the time: see [`lock_per_key`].
+//! Many locks that are seldom used have other costs than one that is used all the time: see
+//! [`lock_per_key`].
 //!
 //! # Runtime
 //!
@@ -174,14 +177,13 @@
 //! | | info | `lost` | `node`, `loss`, `held_us` |
 //! | | debug | `not watched`: only the session tells of a loss then | `node`, `error` |
 //! | `zk_recipes::coordination` | debug | `trying again`, by [`retry`] | `error` |
-//! | | debug | `the end of a term is unconfirmed`, of an election | `node`, `error` |
 //! | | debug | `no permit is free` of a semaphore, for the first in its queue | `folder` |
 //! | | debug | `a round begins` of a double barrier | `folder`, `number`, `members` |
 //! | | debug | `somebody deleted the marker` of a counter | `node`, `error` |
 //! | | debug | `the shards to have`, of a partitioner's member | `id`, `epoch`, `shards` |
 //! | | debug | `the work was dropped`, since its shard was lost | `shard`, `error` |
 //! | | debug | `the work has not stopped in time`, and was dropped | `shard` |
-//! | | debug | `a release is unconfirmed`, of a shard or a partitioner's member | `of`, `error` |
+//! | | debug | `a release is unconfirmed`, of a leader, shard or member | `of`, `error` |
 //! | | debug | `the member tries again`, of a partitioner | `of`, `error` |
 //!
 //! They are reported in the caller's span, and contain no data. An owner of a two-level lock that

@@ -199,6 +199,7 @@ const CRATES: &[Layers] = &[
         modules: &[
             "error",
             "trace",
+            "steady/absent",
             "steady/mutex",
             "stats",
             "steady/retries",
@@ -213,7 +214,7 @@ const CRATES: &[Layers] = &[
             "node/folder",
             "node",
             "options",
-            "queue/missing_folder",
+            "queue/failed_create",
             "queue/queue",
             "queue/place",
             "queue/join",

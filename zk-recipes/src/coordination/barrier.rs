@@ -3,6 +3,7 @@
 use zk_client::{Client, CreateOptions, EventType, Stat};
 
 use crate::error::Error;
+use crate::steady::absent::unless_absent;
 use crate::steady::quorum::{Quorum, by_quorum};
 use crate::steady::retries::{Retries, with_retries};
 use crate::steady::watch::Awaited;
@@ -112,9 +113,8 @@ impl Barrier {
             if *closed.get_or_insert(stat.czxid) != stat.czxid {
                 break;
             }
-            match self.client.delete(&self.path, None).await {
-                Ok(()) => return Ok(()),
-                Err(error) if error.is_no_node() => return Ok(()),
+            match unless_absent(self.client.delete(&self.path, None).await) {
+                Ok(_) => return Ok(()),
                 Err(error) => retries.count(error)?,
             }
         }

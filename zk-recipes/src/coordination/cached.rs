@@ -10,6 +10,7 @@ use zk_client::{Client, Error as ClientError, Node, SessionKeeper, Watcher, Zxid
 
 use crate::coordination::follow::{Follow, Freshness, Stop, follow};
 use crate::error::Error;
+use crate::steady::absent::unless_absent;
 use crate::steady::retries::Attempts;
 use crate::steady::watch::Awaited;
 
@@ -153,10 +154,9 @@ impl Follower {
     async fn look(&self, client: &Client) -> Result<(Option<Node>, Watcher, Zxid), ClientError> {
         client.wait_for_zxid(self.seen()).await?;
         loop {
-            match client.get_data_and_watch(&self.path).with_zxid().await {
-                Ok(((node, watcher), zxid)) => return Ok((Some(node), watcher, zxid)),
-                Err(error) if error.is_no_node() => {}
-                Err(error) => return Err(error),
+            let read = client.get_data_and_watch(&self.path).with_zxid().await;
+            if let Some(((node, watcher), zxid)) = unless_absent(read)? {
+                return Ok((Some(node), watcher, zxid));
             }
             let ((stat, watcher), zxid) = client.exists_and_watch(&self.path).with_zxid().await?;
             if stat.is_none() {

@@ -17,6 +17,7 @@ use crate::node::{Contender, NodeNaming, Role};
 use crate::options::{OfMember, Options};
 use crate::queue::join::Attempt;
 use crate::queue::{Place, Queue};
+use crate::steady::absent::unless_absent;
 use crate::steady::retries::{Retries, with_retries};
 use crate::steady::watch::Awaited;
 use crate::trace::COORDINATION;
@@ -235,11 +236,8 @@ impl DoubleBarrier {
     /// The members of a party's round. `None` if its node is gone, or a stranger has written to it.
     async fn members_with(&self, party: &Contender) -> Result<Option<RangeInclusive<i32>>, Error> {
         let path = self.queue.child(&party.name);
-        match with_retries(|| self.queue.client().get_data(&path)).await {
-            Ok(node) => Ok(decode(&node.data, party)),
-            Err(error) if error.is_no_node() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let read = with_retries(|| self.queue.client().get_data(&path)).await;
+        Ok(unless_absent(read)?.and_then(|node| decode(&node.data, party)))
     }
 
     /// Waits until somebody has written to our node, which is returned. `None` after a session
@@ -388,11 +386,8 @@ impl Round {
     /// before we left.
     async fn others(&self) -> Result<Vec<Contender>, Error> {
         let queue = self.hold.queue();
-        let mut parties = match queue.client().get_children(queue.folder()).await {
-            Ok(list) => queue.contenders(&list),
-            Err(error) if error.is_no_node() => Vec::new(),
-            Err(error) => return Err(error.into()),
-        };
+        let list = unless_absent(queue.client().get_children(queue.folder()).await)?;
+        let mut parties = list.map(|list| queue.contenders(&list)).unwrap_or_default();
         let own = self.hold.own();
         if !self.has_left && !parties.contains(own) {
             return Err(self.hold.status().mark_deleted());

@@ -8,7 +8,6 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use tracing::debug;
 use zk_client::{Children, Client, Error as ClientError, Watcher, Zxid};
 
 use crate::error::Error;
@@ -22,7 +21,6 @@ use crate::steady::quorum::by_quorum;
 use crate::steady::retries::Retries;
 use crate::steady::watch::Awaited;
 use crate::steady::work::while_held;
-use crate::trace::COORDINATION;
 
 /// When a leader that can no longer prove its leadership stops to lead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -115,9 +113,9 @@ impl Election {
     ///
     /// The closure is called with the [`Guard`] of the term. When the leadership is lost or, by
     /// [`StepDown::Suspended`], in doubt, the future that the closure returned is dropped where it
-    /// stands. Then the candidate resigns and queues up again, and the closure is called again in
-    /// its next term. Its [token](crate::Hold::token) is greater than those of all earlier terms of
-    /// all candidates.
+    /// stands. Then the candidate resigns, waits for the reply, and queues up again, and the
+    /// closure is called again in its next term. Its [token](crate::Hold::token) is greater than
+    /// those of all earlier terms of all candidates.
     ///
     /// # Errors
     ///
@@ -140,15 +138,8 @@ impl Election {
         loop {
             let term = Arc::new(self.campaign().await?);
             let done = self.work_on(&term, work(Arc::clone(&term))).await;
-            match term.release().await {
-                // Behind a node of our own that stays we would wait for ever.
-                Err(error) if error.is_refusal() => return Err(error),
-                Err(error) => {
-                    let node = term.node();
-                    debug!(target: COORDINATION, node, %error, "the end of a term is unconfirmed");
-                }
-                Ok(_) => {}
-            }
+            // Behind a node of our own that stays we would wait for ever.
+            term.release().unless_refused(term.node()).await?;
             if let Some(done) = done {
                 return Ok(done);
             }

@@ -1,6 +1,6 @@
 //! Acquiring and holding a lock, whichever kind of lock it is.
 //!
-//! [`Hold::acquire`] is the whole way to a lock. The [`Hold`] owns our node in the queue, and is
+//! [`Hold::acquire`] is the whole way to one lock. The [`Hold`] owns our node in the queue, and is
 //! what a guard consists of. Whether the lock is still ours is found out by [`status`].
 
 use std::fmt;
@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use tracing::debug;
 use zk_client::{Deletion, Error as ClientError, Lapse, LeaseState, OwnedNode};
 
 use crate::error::{Cause, Error, Loss};
@@ -17,6 +18,7 @@ use crate::node::{Contender, Role};
 use crate::queue::{Join, Patience, Place, Queue};
 use crate::steady::mutex::lock;
 use crate::steady::work::while_held;
+use crate::trace::COORDINATION;
 
 mod metrics;
 pub(crate) mod status;
@@ -197,7 +199,7 @@ impl Hold {
         &self.status.own
     }
 
-    /// How the lock was lost, as far as is known. Waits for nothing, and asks for nothing.
+    /// How the lock was lost, as far as is known. Waits for nothing.
     pub(crate) fn known_loss(&self) -> Option<Loss> {
         match self.is_released() {
             true => Some(Loss::Released),
@@ -271,8 +273,8 @@ impl Hold {
     ///
     /// # Cost
     ///
-    /// One read, by the first call of this method, [`lost`](Self::lost) or [`run`](Self::run) on a
-    /// lock that has no watch. It is sent in the background. Later calls cost nothing.
+    /// One read, by the first call of this method, [`lost`](Self::lost) or [`run`](Self::run), and
+    /// one whenever the node was written to. It is sent in the background.
     pub fn state(&self) -> LockState {
         let lease = self.status.lease.state();
         let loss = match self.is_released() {
@@ -399,6 +401,19 @@ impl Releasing {
     /// A release that asks no server.
     pub(crate) fn known(release: Release) -> Self {
         Self(Progress::Done(release))
+    }
+
+    /// Fails if the server has refused the release `of` something. The client goes on with one that
+    /// is only unconfirmed.
+    pub(crate) async fn unless_refused(self, of: &str) -> Result<(), Error> {
+        match self.await {
+            Err(error) if error.is_refusal() => Err(error),
+            Err(error) => {
+                debug!(target: COORDINATION, of, %error, "a release is unconfirmed");
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+        }
     }
 }
 

@@ -33,8 +33,8 @@ use crate::trace::LOCK;
 /// word, and the one in ZooKeeper's documentation.
 const REVOKE: [&[u8]; 2] = [b"__REVOKE__", b"unlock"];
 
-/// What is known about a lock that is held. Whoever keeps this does not keep the lock: the node has
-/// another owner.
+/// What is known about a lock that is held. Keeping this does not keep the lock: the node belongs
+/// to the holds.
 pub(crate) struct HoldStatus {
     pub(crate) queue: Arc<Queue>,
     pub(crate) path: String,
@@ -105,14 +105,15 @@ impl HoldStatus {
         (status, node)
     }
 
-    /// How the lock was lost, as far as is known. Waits for nothing, and sends no request.
+    /// How the lock was lost, as far as is known. Waits for nothing, and is not the first to read
+    /// the node: once it was read, each change of it has it read again.
     pub(crate) fn known_loss(&self) -> Option<Loss> {
         self.loss(self.lease.state(), false)
     }
 
     /// How the lock was lost, as far as is known, with the lease in this state. Reads the node if
-    /// it may and no watch reports. The lease comes first: once it has lapsed, the client deletes
-    /// the node by itself.
+    /// it may and its data is not known. The lease comes first: once it has lapsed, the client
+    /// deletes the node by itself.
     pub(crate) fn loss(&self, lease: LeaseState, may_read: bool) -> Option<Loss> {
         match loss_by(lease) {
             Some(loss) => Some(self.mark_lost(loss)),
@@ -249,7 +250,8 @@ impl HoldStatus {
     }
 
     /// Takes note of what the watches have reported, and returns how the lock was lost according to
-    /// the node alone. With `may_read` it reads the node, and sets a watch, if no watch reports.
+    /// the node alone. With `may_read` it reads the node, and sets a watch, unless the data is
+    /// known.
     fn check_node(&self, may_read: bool) -> Option<Loss> {
         // Wakes everybody who waits for a change.
         let waker = Waker::from(Arc::clone(&self.changes));
@@ -299,8 +301,8 @@ impl HoldStatus {
         self.take_answer(known, answer)
     }
 
-    /// Takes note of what a read of the node has found. True if more may have come, or the node is
-    /// to be read again at once.
+    /// Takes note of what a read of the node has found. True if there may be more to
+    /// [learn](Self::learn) at once.
     fn take_answer(&self, known: &mut Known, answer: Result<(Node, Watcher), ClientError>) -> bool {
         let error = match answer {
             Ok((node, watcher)) if node.stat.czxid == self.czxid => {

@@ -10,6 +10,7 @@ use zk_client::{Error as ClientError, Node, SessionId, Zxid};
 use crate::error::Error;
 use crate::node::{Contender, Role};
 use crate::queue::Queue;
+use crate::steady::absent::unless_absent;
 use crate::steady::quorum::by_quorum;
 
 /// A contender that holds a lock or waits for it.
@@ -103,14 +104,10 @@ impl LockFolder {
 
     async fn read(&self) -> Result<Vec<QueueEntry>, ClientError> {
         let (queue, client) = (&self.0, self.0.client());
-        let list = match client.get_children(queue.folder()).await {
-            Ok(list) => list.names,
-            Err(error) if error.is_no_node() => return Ok(Vec::new()),
-            Err(error) => return Err(error),
+        let Some(list) = unless_absent(client.get_children(queue.folder()).await)? else {
+            return Ok(Vec::new());
         };
-        let parse = |name: &str| Contender::parse(queue.naming(), name);
-        let mut contenders = list.iter().filter_map(parse).collect::<Vec<_>>();
-        contenders.sort_unstable();
+        let contenders = queue.contenders(&list);
         let replies = client.batch(|| {
             let read = |one: &Contender| client.get_data(&queue.child(&one.name));
             contenders.iter().map(read).collect::<Vec<_>>()
@@ -118,11 +115,7 @@ impl LockFolder {
         let holders = holders(&contenders);
         let mut entries = Vec::new();
         for (at, (contender, reply)) in contenders.iter().zip(replies).enumerate() {
-            let node = match reply.await {
-                Ok(node) => node,
-                Err(error) if error.is_no_node() => continue,
-                Err(error) => return Err(error),
-            };
+            let Some(node) = unless_absent(reply.await)? else { continue };
             let path = queue.child(&contender.name);
             entries.push(QueueEntry::new(path, contender, &node, at < holders));
         }
@@ -141,11 +134,8 @@ impl LockFolder {
     pub async fn revoke(&self) -> Result<usize, Error> {
         let mut asked = 0;
         for entry in self.contenders().await?.into_iter().filter(|entry| entry.is_first) {
-            match self.0.client().set_data(&entry.node, b"__REVOKE__", None).await {
-                Ok(_) => asked += 1,
-                Err(error) if error.is_no_node() => {}
-                Err(error) => return Err(error.into()),
-            }
+            let written = self.0.client().set_data(&entry.node, b"__REVOKE__", None).await;
+            asked += usize::from(unless_absent(written)?.is_some());
         }
         Ok(asked)
     }

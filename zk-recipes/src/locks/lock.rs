@@ -80,17 +80,19 @@ impl Lock {
     /// A free lock costs one round trip, a second one if the folder is missing, and a third one if
     /// the folder's parent is missing, too: servers remove empty folders, unless they are
     /// [persistent](Options::persistent_folder). A contended lock costs at most another one to
-    /// watch the contenders ahead, and then none: the event that frees the lock is the hand-over.
-    /// After a wait of most of a session timeout, one write renews the proof of the lease first.
+    /// watch the two nearest contenders ahead, and then none: the event that frees the lock is the
+    /// hand-over. The queue is listed again when both have gone and others are ahead of them, and
+    /// once in a session timeout. After a wait of most of a session timeout, one write renews the
+    /// proof of the lease first.
     ///
     /// While the session lives, a connection that breaks costs neither the place nor the lock: the
     /// client finds a node again if the reply to its create was lost. Only if one connection after
-    /// another breaks over our requests, at least five in a row, does the acquire fail.
+    /// another breaks over our requests, more than five in a row, does the acquire fail.
     ///
     /// # Errors
     ///
     /// The server refuses ([`ErrorKind::Client`](crate::ErrorKind::Client)), for instance without
-    /// permission; connections break over the requests, at least five in a row; the session is
+    /// permission; connections break over the requests, more than five in a row; the session is
     /// over; somebody deleted our node while it waited; the folder's sequence numbers are nearly
     /// used up. Nothing is left behind in any case.
     ///

@@ -107,8 +107,9 @@ impl MultiLock {
 
     /// Waits until all locks are ours.
     ///
-    /// This costs one round trip if they are free. Otherwise each lock that has to be waited for
-    /// costs another round trip, for those behind it.
+    /// This costs one round trip if they are free and their folders exist. Otherwise each lock that
+    /// has to be waited for costs another one for watches and one for the locks behind it, and a
+    /// check of all nodes comes last.
     ///
     /// # Errors
     ///
@@ -142,7 +143,8 @@ impl MultiLock {
         self.hold(taken).await
     }
 
-    /// Takes all locks if they are free, in one round trip; else leaves the queues.
+    /// Takes all locks if they are free, in one round trip if their folders exist; else leaves the
+    /// queues.
     ///
     /// Returns `None` if one lock is not free. While the client is cut off this waits: see
     /// [`Lock::try_acquire`](crate::Lock::try_acquire).

@@ -76,9 +76,9 @@ impl RwLock {
         Hold::acquire(self.queue(), Role::Exclusive).await.map(Guard::new)
     }
 
-    /// Takes the lock to read if no writer is ahead, in one round trip; else leaves the queue.
+    /// Takes the lock to read if no writer is ahead; else leaves the queue.
     ///
-    /// While the client is cut off this waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
+    /// It costs and waits as [`Lock::try_acquire`](crate::Lock::try_acquire) does.
     ///
     /// # Errors and cancel safety
     ///
@@ -87,9 +87,9 @@ impl RwLock {
         Ok(Hold::try_acquire(self.queue(), Role::Shared).await?.map(Guard::new))
     }
 
-    /// Takes the lock to write if nobody is ahead, in one round trip; else leaves the queue.
+    /// Takes the lock to write if nobody is ahead; else leaves the queue.
     ///
-    /// While the client is cut off this waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
+    /// It costs and waits as [`Lock::try_acquire`](crate::Lock::try_acquire) does.
     ///
     /// # Errors and cancel safety
     ///

@@ -2,7 +2,8 @@
 //!
 //! A contender waits for all contenders with lower sequence numbers, except that readers do not
 //! wait for readers. Nodes that are created later get higher numbers. So once a contender has its
-//! node, nobody joins the contenders ahead of it; they only leave.
+//! node, nobody joins the contenders ahead of it; they only leave, or become readers where they
+//! are.
 
 use crate::node::layout::{NodeNaming, Role, is_numbered};
 

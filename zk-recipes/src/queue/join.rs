@@ -11,7 +11,7 @@ use zk_client::{Client, Created, Error as ClientError, Outcome, OwnedNode, Reply
 
 use crate::error::{Cause, Error};
 use crate::node::{Role, Standing};
-use crate::queue::missing_folder::{FolderCreation, FolderRetries, Folders, rotate};
+use crate::queue::failed_create::{FolderCreation, FolderRetries, Folders, rotate};
 use crate::queue::place::Place;
 use crate::queue::queue::{Listing, Queue};
 use crate::trace::QUEUE;
@@ -52,7 +52,8 @@ impl<L> Attempt<L> {
     ///
     /// If a folder is missing, it is created, and everything is sent again: first the folder alone,
     /// and with its ancestors if the parent is missing, too. `foreseen` says what a failure means
-    /// that only this kind of contender can have: if that is no error, everything is sent again.
+    /// that only this kind of contender can have: with `Ok` everything is sent again, an error ends
+    /// the join, and with `None` it is a failure as any contender may have it.
     pub(crate) async fn finish(
         mut self,
         queues: &[Arc<Queue>],

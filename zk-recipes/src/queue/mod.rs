@@ -6,8 +6,8 @@
 //! until nobody is, and [`sight`] tells it what becomes of the nodes ahead. Only a listing that
 //! contains our own node tells who is ahead of it.
 
+mod failed_create;
 pub(crate) mod join;
-mod missing_folder;
 mod place;
 #[expect(clippy::module_inception)]
 mod queue;

@@ -11,7 +11,7 @@ use zk_client::{Children, Client, Created, Error as ClientError, Reply, Watcher}
 use crate::error::{Cause, Error, Timeout};
 use crate::node::{Contender, Folder, NodeNaming, Role, layout_of};
 use crate::options::Settings;
-use crate::queue::missing_folder::Folders;
+use crate::queue::failed_create::Folders;
 use crate::trace::QUEUE;
 
 /// The folder of one lock.
@@ -20,8 +20,8 @@ pub(crate) struct Queue {
     client: Client,
     folder: Folder,
     naming: NodeNaming,
-    /// The beginning of the names of all nodes that this client's session may own. It is empty if
-    /// another client began the session, whose nodes have names of their own.
+    /// The common beginning of the names of all nodes that this client's session may own. If
+    /// another client began the session, it is empty, and every name begins with it.
     session_prefix: String,
     options: Settings,
     /// The data of the folder, if this client creates it.

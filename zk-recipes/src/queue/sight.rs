@@ -15,7 +15,7 @@ use crate::queue::place::Place;
 use crate::queue::queue::Listing;
 use crate::steady::watch::{QuietWatch, RecheckTimer};
 
-/// The watches of a place that is not first.
+/// The watches of a place that is not first, and whether only a listing can tell who is there.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
     own: QuietWatch,
@@ -25,7 +25,8 @@ pub(super) struct Sight {
     folder: FolderWatch,
     /// True if the nearest contender may have become unreadable.
     doubts_nearest: bool,
-    is_in_doubt: bool,
+    /// True if an event may have been missed: only a listing tells who is there.
+    needs_listing: bool,
     recheck: RecheckTimer,
 }
 
@@ -68,19 +69,18 @@ pub(super) struct Asked {
 }
 
 impl Sight {
-    /// Only a new listing tells who is there.
-    pub(super) fn doubt(&mut self) {
-        self.is_in_doubt = true;
+    pub(super) fn require_listing(&mut self) {
+        self.needs_listing = true;
     }
 
-    pub(super) fn is_in_doubt(&self) -> bool {
-        self.is_in_doubt
+    pub(super) fn needs_listing(&self) -> bool {
+        self.needs_listing
     }
 
     /// True if watches are missing, or it is in doubt who is there.
     pub(super) fn lacks_something(&self, standing: &Standing) -> bool {
         let is_watched = !self.lacks_own() && !matches!(self.folder, FolderWatch::Missing);
-        self.is_in_doubt || !is_watched || self.unwatched(standing).next().is_some()
+        self.needs_listing || !is_watched || self.unwatched(standing).next().is_some()
     }
 
     fn lacks_own(&self) -> bool {
@@ -93,7 +93,7 @@ impl Sight {
         // Of many contenders that were listed a while ago, some have gone: the listing that is due
         // comes first.
         let is_hidden = !matches!(self.folder, FolderWatch::Unneeded);
-        let is_old = self.is_in_doubt && standing.farther > 0;
+        let is_old = self.needs_listing && standing.farther > 0;
         let listed = if is_hidden || is_old { &[][..] } else { &standing.nearest[..] };
         let is_watched = |one: &Contender| self.ahead.iter().any(|seen| seen.contender == *one);
         listed.iter().filter(move |one| !is_watched(one))
@@ -120,7 +120,7 @@ impl Sight {
             list: match lacks_folder {
                 true => Some(Listing::Watching(client.get_children_and_watch(queue.folder()))),
                 false => {
-                    self.is_in_doubt.then(|| Listing::Plain(client.get_children(queue.folder())))
+                    self.needs_listing.then(|| Listing::Plain(client.get_children(queue.folder())))
                 }
             },
         })
@@ -149,7 +149,7 @@ impl Sight {
             None => Vec::new(),
         };
         // Without a watch on our own node, only a listing shows whether it still exists.
-        self.is_in_doubt |= lacked_own && !self.own.is_set();
+        self.needs_listing |= lacked_own && !self.own.is_set();
         match asked.nearest {
             None => {}
             Some(reply) => match reply.await {
@@ -167,7 +167,7 @@ impl Sight {
             }
             list = Some(children);
         }
-        self.is_in_doubt &= list.is_none();
+        self.needs_listing &= list.is_none();
         Ok((gone, list))
     }
 
@@ -214,7 +214,7 @@ impl Sight {
         // After a reconnect events come in no order, and the end of our session deletes all of its
         // nodes in no order, so our own node may have gone before.
         let is_of_own_session = place.queue.is_of_own_session(&contender.name);
-        self.is_in_doubt |= event.missed || is_of_own_session || !self.own.is_set();
+        self.needs_listing |= event.missed || is_of_own_session || !self.own.is_set();
         true
     }
 
@@ -259,7 +259,7 @@ impl Sight {
             && let Poll::Ready(event) = watcher.poll_changed(cx)
         {
             self.folder = FolderWatch::Missing;
-            self.is_in_doubt = true;
+            self.needs_listing = true;
             return Poll::Ready(event.map(|_| Seen::Changed));
         }
         if let Poll::Ready(event) = self.own.poll_changed(cx) {
@@ -268,7 +268,7 @@ impl Sight {
         }
         self.recheck.poll(place.queue.client(), cx).map(|()| {
             // A change of permissions may have silenced the watch ahead.
-            (self.is_in_doubt, self.doubts_nearest) = (true, true);
+            (self.needs_listing, self.doubts_nearest) = (true, true);
             Ok(Seen::Changed)
         })
     }

@@ -1,11 +1,11 @@
 //! Waiting until nobody is ahead, without a request at the hand-over.
 //!
 //! A listing shows the contenders ahead. Later ones queue up behind us, so the contenders ahead can
-//! only leave (but a writer of Curator's may leave a reader in its place). We watch the two nearest
-//! of them, and our own node. Once events have told that all of them have left, we are first, and
-//! need no other listing. If an event may have been missed, or our own node may be gone, we list
-//! the queue again. A server that lags behind may answer that: its state contains our node, and
-//! whoever is not ahead of it there never will be.
+//! only leave (but a writer may leave a reader in its place). We watch the two nearest of them, and
+//! our own node. Once events have told that all of them have left, we are first, and need no other
+//! listing. If an event may have been missed, or our own node may be gone, we list the queue again.
+//! A server that lags behind may answer that: if our node is in its state, no contender that is
+//! missing ahead of it can join there later.
 //!
 //! All of this rests on nobody joining ahead of us. A lock with priorities, whose contenders do
 //! that, cannot be built on it: it would have to list the queue whenever somebody joins.
@@ -20,7 +20,6 @@ use crate::node::{Contender, Role, Standing};
 use crate::queue::place::Place;
 use crate::queue::sight::{Seen, Sight};
 use crate::steady::retries::Retries;
-use crate::steady::watch::QuietWatch;
 use crate::trace::QUEUE;
 
 /// The state of a place that is not first.
@@ -40,7 +39,7 @@ impl Place {
         let mut wait = Wait::default();
         match standing {
             Some(standing) => wait.learn(standing),
-            None => wait.sight.doubt(),
+            None => wait.sight.require_listing(),
         }
         while !self.is_over(&mut wait)? {
             if wait.sight.lacks_something(&wait.standing) {
@@ -56,9 +55,6 @@ impl Place {
         debug!(target: QUEUE, node = self.node.path(), "first");
         self.has_waited = wait.has_waited;
         self.own_watch = wait.sight.into_own();
-        if wait.has_waited {
-            self.others = QuietWatch::default();
-        }
         Ok(())
     }
 
@@ -70,16 +66,15 @@ impl Place {
     /// listing is the proof: it contained our node and nobody ahead. (If an access list hides our
     /// node, every departure ahead forces such a listing.)
     fn is_over(&self, wait: &mut Wait) -> Result<bool, Error> {
-        if wait.sight.is_in_doubt() || !wait.standing.is_first() {
+        if wait.sight.needs_listing() || !wait.standing.is_first() {
             return Ok(false);
         }
         let state = self.queue.client().state();
         if let Some(ended) = state.ended() {
             return Err(ClientError::from(ended).into());
         }
-        // If the connection is gone, and we have waited for longer than a session timeout, nothing
-        // shows that the session lives, and a lease would lapse at once. The reply to a listing
-        // shows that it lives.
+        // While the connection is gone nothing shows that the session lives, and after a long wait
+        // a lease would lapse at once. The reply to a listing shows that it lives.
         let is_sure = state.is_connected()
             && match wait.sight.look_at_own()? {
                 None => true,
@@ -87,7 +82,7 @@ impl Place {
                 Some(_) => false,
             };
         if !is_sure {
-            wait.sight.doubt();
+            wait.sight.require_listing();
         }
         Ok(is_sure)
     }
@@ -130,13 +125,12 @@ impl Wait {
     /// nothing is known about the contenders in front of the two nearest ones.
     fn note_gone(&mut self, place: &Place, contender: &Contender) {
         self.standing.nearest.retain(|one| one != contender);
-        // Curator's writers put a reader in their place when they downgrade. A reader waits for no
-        // reader.
+        // A writer that downgrades puts a reader in its place. A reader waits for no reader.
         let may_downgrade = contender.role == Role::Exclusive
             && place.own.role == Role::Exclusive
             && place.queue.naming().has_readers();
         if self.standing.farther > 0 || may_downgrade {
-            self.sight.doubt();
+            self.sight.require_listing();
         }
     }
 }

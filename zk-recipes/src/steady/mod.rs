@@ -3,6 +3,7 @@
 //!
 //! A recipe that needs one of these rules calls it here, and has no copy of it.
 
+pub(crate) mod absent;
 pub(crate) mod mutex;
 pub(crate) mod quorum;
 pub(crate) mod retries;

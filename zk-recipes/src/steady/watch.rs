@@ -100,8 +100,8 @@ pub(crate) async fn pause(client: &Client) {
     poll_fn(|cx| timer.poll(client, cx)).await;
 }
 
-/// A watch, if it is set. Dropping it sends no request, as a watcher's would: our own node, which
-/// fires it, is deleted then, or watched again.
+/// A watch, if it is set. Dropping it sends no request, as a watcher's would: what it is on changes
+/// soon or is watched again, and fires it.
 #[derive(Debug, Default)]
 pub(crate) struct QuietWatch(Option<Watcher>);
 

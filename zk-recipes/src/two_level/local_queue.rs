@@ -22,7 +22,8 @@ pub(crate) struct WaiterId(u64);
 pub(crate) struct Bounds {
     /// How many times.
     pub(crate) handoffs: u32,
-    /// For how long, from when the node became first.
+    /// For how long, from when the node became first. Both count anew whenever an owner enters
+    /// beyond them because no other process waits.
     pub(crate) time: Duration,
     /// For how long at most, whether other processes wait or not.
     pub(crate) longest: Option<Duration>,
@@ -94,7 +95,7 @@ pub(crate) struct LocalQueue {
     /// In the order of their ids, which is the order in which they joined.
     waiters: VecDeque<Waiter>,
     /// The waiters that are still to be woken.
-    woken: Vec<WaiterId>,
+    to_wake: Vec<WaiterId>,
     next: u64,
 }
 
@@ -110,11 +111,11 @@ enum State {
 
 impl LocalQueue {
     pub(crate) fn new(bounds: Bounds) -> Self {
-        let (state, waiters, woken) = (State::Idle, VecDeque::new(), Vec::new());
-        Self { bounds, state, waiters, woken, next: 0 }
+        let (state, waiters, to_wake) = (State::Idle, VecDeque::new(), Vec::new());
+        Self { bounds, state, waiters, to_wake, next: 0 }
     }
 
-    /// Adds an owner that wants in. It must be polled at once, which returns the outcome.
+    /// Adds an owner that wants in. It must be polled at once.
     pub(crate) fn join(&mut self, owner: OwnerId, role: Role, patience: Patience) -> WaiterId {
         let id = WaiterId(self.next);
         self.next += 1;
@@ -200,7 +201,7 @@ impl LocalQueue {
         if let State::Acquiring(Waiter { id, patience: Patience::Tries, .. }) = self.state {
             // It has to be polled to return that.
             self.waiters.retain(|waiter| waiter.id != id);
-            self.woken.push(id);
+            self.to_wake.push(id);
         }
         self.begin()
     }
@@ -229,8 +230,8 @@ impl LocalQueue {
     }
 
     /// Takes the waiters whose turn it is, for the caller to wake.
-    pub(crate) fn take_woken(&mut self) -> Vec<WaiterId> {
-        std::mem::take(&mut self.woken)
+    pub(crate) fn take_to_wake(&mut self) -> Vec<WaiterId> {
+        std::mem::take(&mut self.to_wake)
     }
 
     fn tenure(&self) -> Option<&Tenure> {
@@ -248,13 +249,13 @@ impl LocalQueue {
         self.waiters.remove(at);
         // The same owner may wait once more.
         let again = self.waiters.iter().filter(|other| other.owner == waiter.owner);
-        self.woken.extend(again.map(|other| other.id));
+        self.to_wake.extend(again.map(|other| other.id));
         Some(tenure.enter(waiter, state.now))
     }
 
-    /// Wakes the waiters that may enter, gives up a node or an attempt that no waiter needs, and
-    /// begins the attempt that the next waiter needs. Call this when the time of an unused node may
-    /// be over, or when something has happened to the node.
+    /// Lists the waiters to wake since they may enter, gives up a node or an attempt that no waiter
+    /// needs, and begins the attempt that the next waiter needs. Call this when the time of an
+    /// unused node may be over, or when something has happened to the node.
     pub(crate) fn decide(&mut self, state: NodeState) -> Action {
         let head = self.waiters.front();
         let is_needed = match &mut self.state {
@@ -263,7 +264,7 @@ impl LocalQueue {
             State::Held(tenure) => {
                 let next = tenure.next(&self.waiters, state);
                 let is_wanted = !next.is_empty() || !tenure.inside.is_empty();
-                self.woken.extend(next);
+                self.to_wake.extend(next);
                 is_wanted || (head.is_none() && tenure.lingers(state))
             }
         };
@@ -299,7 +300,7 @@ struct Tenure {
     first: Instant,
     /// The moment from which the bounds are counted.
     since: Instant,
-    /// How many owners have entered since then.
+    /// How many owners have entered since then, and one more if it began anew.
     streak: u32,
 }
 
@@ -336,7 +337,8 @@ impl Tenure {
         Some(Decision::Entered(*entry))
     }
 
-    /// The waiters that may enter now: the first one, and those behind it if all of them read.
+    /// The waiters that may enter now: the first one, and if it reads, the readers up to the first
+    /// writer.
     fn next(&self, waiters: &VecDeque<Waiter>, state: NodeState) -> Vec<WaiterId> {
         let (mut next, mut is_taken) = (Vec::new(), false);
         for waiter in waiters.iter().filter(|waiter| !self.inside.contains_key(&waiter.owner)) {

@@ -11,8 +11,8 @@
 //! local_queue   which task is next, without any I/O
 //! ```
 //!
-//! The way of a hand-over: a guard is dropped, the local queue wakes the next waiter, and when that
-//! one is polled it enters, with a hold of the same node and a greater token.
+//! The way of a hand-over: a guard is dropped, the local queue names the next waiter, the node
+//! wakes it, and when it is polled it enters, with a hold of the same node and a greater token.
 
 mod keyed;
 mod local_queue;

@@ -1,8 +1,9 @@
 //! The node that the tasks of a process share: its acquire, hold, release and linger.
 //!
-//! A release is safe because of its order: the delete of the node is sent before another task of
-//! this process can enter, and the session keeps the order of its requests. Each waiter that is
-//! polled drives the acquire on. The local queue decides who is next.
+//! The local queue decides who is next, and this carries it out: whoever leaves wakes the next
+//! waiter, which enters when it is polled. Each waiter that is polled drives the acquire on. If the
+//! node is released, its delete is sent before another task of this process can enter under a new
+//! one, and the session keeps the order of its requests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,11 +36,11 @@ const LOCAL_HANDOFFS: u32 = 32;
 /// For how long a process hands the lock on within itself, by default.
 const LOCAL_HANDOFF_TIME: Duration = Duration::from_millis(500);
 
-/// An attempt to get the node, which each waiter drives on when it is polled. `None` if it would
-/// have had to wait, and was not to.
+/// An attempt to get the node, which each waiter drives on when it is polled. `None` if it was a
+/// try and the lock was not free.
 type Acquiring = Pin<Box<dyn Future<Output = Result<Option<Hold>, Error>> + Send>>;
 
-/// How an owner got in, and its hold. `None` if it would have had to wait, and was not to.
+/// How an owner got in, and its hold. `None` if it was a try and the lock was not free.
 type Entered = Result<Option<(Entry, Hold)>, Error>;
 
 /// The node that the tasks of this process share, or will, and their queue: one for all clones of a
@@ -54,8 +55,8 @@ struct Local {
     waiters: LocalQueue,
     acquiring: Option<Acquiring>,
     hold: Option<Hold>,
-    /// The node over which a task watches while it is not used.
-    watched_over: Option<FencingToken>,
+    /// The node that a [`LingerWatch`] is about, if one runs.
+    linger_watch_of: Option<FencingToken>,
 }
 
 impl SharedNode {
@@ -74,7 +75,7 @@ impl SharedNode {
         });
         let queue = Queue::new(client, path, naming, options)?.with_folder_watch();
         let folder = LockFolder(Arc::new(queue));
-        let local = Local { waiters, acquiring: None, hold: None, watched_over: None };
+        let local = Local { waiters, acquiring: None, hold: None, linger_watch_of: None };
         let (local, wakers) = (Mutex::new(local), Arc::default());
         Ok(Arc::new(Self { folder, local, wakers }))
     }
@@ -154,8 +155,8 @@ impl SharedNode {
             // Nobody else enters under a node that somebody has deleted.
             hold.status().ensure_watched();
         }
-        let watch = local.watch_over(self);
-        let woken = local.waiters.take_woken();
+        let watch = local.begin_linger_watch(self);
+        let woken = local.waiters.take_to_wake();
         drop(local);
         woken.into_iter().filter_map(|id| wakers.lock().remove(&id)).for_each(Waker::wake);
         if action.acquire.is_some() {
@@ -181,7 +182,7 @@ impl Local {
     fn apply(&mut self, queue: &Arc<Queue>, action: Action) -> Option<Releasing> {
         let mut released = None;
         if action.release {
-            (self.acquiring, self.watched_over) = (None, None);
+            (self.acquiring, self.linger_watch_of) = (None, None);
             released = self.hold.take().map(|hold| hold.let_go());
         }
         if let Some(Waiter { role, patience, .. }) = action.acquire {
@@ -194,16 +195,16 @@ impl Local {
         released
     }
 
-    /// Makes what a task needs to watch over the node, if the node lingers and none does.
-    fn watch_over(&mut self, node: &Arc<SharedNode>) -> Option<LingerWatch> {
+    /// The watch that is to run over the node, if the node lingers and none runs.
+    fn begin_linger_watch(&mut self, node: &Arc<SharedNode>) -> Option<LingerWatch> {
         let hold = self.hold.as_ref()?;
         let token = hold.token();
-        if self.waiters.unused_since().is_none() || self.watched_over == Some(token) {
+        if self.waiters.unused_since().is_none() || self.linger_watch_of == Some(token) {
             return None;
         }
         let status = Arc::clone(hold.status());
         status.ensure_watched();
-        self.watched_over = Some(token);
+        self.linger_watch_of = Some(token);
         Some(LingerWatch { node: Arc::downgrade(node), status, token })
     }
 }
@@ -232,7 +233,7 @@ impl LingerWatch {
         let since = local.waiters.unused_since();
         let unused = since.map(|since| node.now().saturating_duration_since(since));
         let rest = linger.saturating_sub(unused.unwrap_or_default());
-        (local.watched_over == Some(self.token)).then_some(rest)
+        (local.linger_watch_of == Some(self.token)).then_some(rest)
     }
 }
 
@@ -242,7 +243,7 @@ impl Drop for LingerWatch {
             return;
         };
         let mut local = node.local();
-        if local.watched_over.take_if(|token| *token == self.token).is_some()
+        if local.linger_watch_of.take_if(|token| *token == self.token).is_some()
             && local.waiters.unused_since().is_some()
         {
             // The node is released as if the session were in doubt.

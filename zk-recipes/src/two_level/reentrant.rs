@@ -126,10 +126,10 @@ impl ReentrantLock {
         ReentrantGuard::enter(&self.0, owner, Role::Exclusive).await
     }
 
-    /// Takes the lock if it is free in this process and in the folder, in at most one round trip.
+    /// Takes the lock if it is free in this process and in the folder.
     ///
-    /// Returns `None` if it is not, and leaves the queue. While the client is cut off it waits: see
-    /// [`Lock::try_acquire`](crate::Lock::try_acquire).
+    /// Returns `None` if it is not, and leaves the queue. Unless this process has the node it costs
+    /// and waits as [`Lock::try_acquire`](crate::Lock::try_acquire) does.
     ///
     /// # Errors and cancel safety
     ///
@@ -284,7 +284,7 @@ impl ReentrantGuard {
     ///
     /// # Cancel safety
     ///
-    /// The release is done when this returns, whether or not the future is awaited.
+    /// The release is done or on its way when this returns, whether or not the future is awaited.
     pub fn release(&self) -> Releasing {
         let is_lost = self.hold.known_loss().is_some();
         // Another task that shares the guard may have released it meanwhile.

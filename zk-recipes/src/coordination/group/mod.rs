@@ -15,7 +15,8 @@ use crate::error::Error;
 use crate::hold::{Hold, Releasing};
 use crate::node::{Folder, NodeNaming, Role, parse_member};
 use crate::options::{OfMember, Options, Settings};
-use crate::queue::{Join, Patience, Place, Queue};
+use crate::queue::{Place, Queue};
+use crate::steady::absent::unless_absent;
 use crate::steady::retries::{Retries, with_retries};
 
 pub use members::{Member, Members, View};
@@ -175,9 +176,7 @@ impl Group {
         loop {
             let old = self.nodes_of(id).await?;
             let taken = match old.is_empty() {
-                true => {
-                    Hold::if_first(Join::send(&queue, Role::Exclusive, Patience::Tries)).await?
-                }
+                true => Hold::try_acquire(&queue, Role::Exclusive).await?,
                 false => match replace(&queue, &old).await {
                     Err(error) if lost_and_not_applied(&error) => {
                         retries.count(error)?;
@@ -236,13 +235,10 @@ impl Group {
 
     /// The paths of all nodes with this id.
     async fn nodes_of(&self, id: &str) -> Result<Vec<String>, ClientError> {
-        let list = match with_retries(|| self.client.get_children(self.path())).await {
-            Ok(list) => list.names,
-            Err(error) if error.is_no_node() => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
+        let list = with_retries(|| self.client.get_children(self.path())).await;
+        let names = unless_absent(list)?.map(|list| list.names).unwrap_or_default();
         let has_id = |name: &&str| parse_member(name).is_some_and(|(found, _)| found == id);
-        Ok(list.iter().filter(has_id).map(|name| self.folder.child(name)).collect())
+        Ok(names.iter().filter(has_id).map(|name| self.folder.child(name)).collect())
     }
 }
 

@@ -23,7 +23,6 @@ use crate::coordination::group::{Group, Membership};
 use crate::error::Error;
 #[cfg(doc)]
 use crate::hold::Hold;
-use crate::hold::Release;
 use crate::locks::{Guard, Lock};
 use crate::node::Folder;
 use crate::options::Options;
@@ -289,7 +288,7 @@ impl Partitioner {
             // The work stops while this leaves.
             drop(plan);
             let leaving = match last {
-                Some(membership) => is_allowed(id, membership.leave().await),
+                Some(membership) => membership.leave().unless_refused(id).await,
                 None => Ok(()),
             };
             has_left.send(leaving).ok();
@@ -420,26 +419,13 @@ impl Partitioner {
             }
         }
         // The work has been dropped, and the next member may begin.
-        is_allowed(name, term.0.release().await)
+        term.0.release().unless_refused(name).await
     }
 }
 
 /// Waits until a shard should not be ours.
 async fn unplanned(plan: &mut watch::Receiver<Plan>, shard: &Arc<str>) {
     drop(plan.wait_for(|plan| !plan.contains(shard)).await);
-}
-
-/// Fails if the server has refused to release a shard or a membership. The client goes on with what
-/// is only unconfirmed.
-fn is_allowed(of: &str, released: Result<Release, Error>) -> Result<(), Error> {
-    match released {
-        Err(error) if error.is_refusal() => Err(error),
-        Err(error) => {
-            debug!(target: COORDINATION, of, %error, "a release is unconfirmed");
-            Ok(())
-        }
-        Ok(_) => Ok(()),
-    }
 }
 
 /// Waits a little after an error that may not come again. Fails with any other.

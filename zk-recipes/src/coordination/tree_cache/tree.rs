@@ -161,3 +161,69 @@ fn size(path: &str, data: &[u8]) -> usize {
 pub(super) fn child(parent: &str, name: &str) -> String {
     [parent.trim_end_matches('/'), "/", name].concat()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tree of nodes at these paths, without data.
+    fn tree(paths: &[&str]) -> TreeView {
+        let node = TreeNode {
+            data: Arc::default(),
+            czxid: Zxid(1),
+            mzxid: Zxid(1),
+            version: 0,
+            ephemeral_owner: SessionId(0),
+        };
+        let mut tree = TreeView::default();
+        for path in paths {
+            tree.nodes.insert(key(path), node.clone());
+            tree.bytes += size(path, b"");
+        }
+        tree
+    }
+
+    fn paths(tree: &TreeView) -> Vec<String> {
+        tree.nodes.keys().map(|key| key.replace('\0', "/")).collect()
+    }
+
+    fn below<'t>(tree: &'t TreeView, path: &str) -> Vec<&'t str> {
+        tree.names_below(path).collect()
+    }
+
+    #[test]
+    fn children_are_those_of_one_node_alone() {
+        let tree =
+            tree(&["/", "/a", "/a/b", "/a/b/c", "/a-b", "/a.b/d", "/a/b-c", "/ab", "/\u{1}"]);
+        assert_eq!(below(&tree, "/"), ["\u{1}", "a", "a-b", "ab"]);
+        assert_eq!(below(&tree, "/a"), ["b", "b-c"]);
+        assert_eq!(below(&tree, "/a/b"), ["c"]);
+        assert_eq!(below(&tree, "/a-b"), [""; 0]);
+        assert_eq!(below(&tree, "/a.b"), ["d"]);
+    }
+
+    #[test]
+    fn a_node_goes_with_all_below_it_and_nothing_else() {
+        let mut tree = tree(&["/a", "/a/b", "/a/b/c", "/a-b", "/a-b/c", "/ab"]);
+        let bytes = tree.bytes;
+        tree.remove("/a");
+        assert_eq!(paths(&tree), ["/a-b", "/ab", "/a-b/c"]);
+        let gone = ["/a", "/a/b", "/a/b/c"].map(|path| size(path, b""));
+        assert_eq!(tree.bytes, bytes - gone.iter().sum::<usize>());
+        assert_eq!(tree.changes, 3);
+    }
+
+    #[test]
+    fn only_the_children_that_are_named_are_kept() {
+        let mut tree = tree(&["/", "/a", "/a/b", "/b", "/b-", "/b-/c"]);
+        tree.keep_children("/", ["b", "new"].into_iter());
+        assert_eq!(paths(&tree), ["/", "/b"]);
+    }
+
+    #[test]
+    fn a_parent_is_found_up_to_the_root_of_the_servers() {
+        let tree = tree(&["/", "/a"]);
+        assert!(tree.has_parent_of("/b") && tree.has_parent_of("/a/b"));
+        assert!(!tree.has_parent_of("/b/c"));
+    }
+}

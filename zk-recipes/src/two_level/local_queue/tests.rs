@@ -56,7 +56,7 @@ impl Bench {
         self.obey(action);
         for round in 0.. {
             assert!(round < 1000, "a waiter is woken for ever");
-            let woken = self.queue.take_woken();
+            let woken = self.queue.take_to_wake();
             if woken.is_empty() {
                 return;
             }

@@ -11,6 +11,7 @@ use zk_client::{
 
 use crate::error::Error;
 use crate::options::Settings;
+use crate::steady::absent::unless_absent;
 use crate::steady::retries::Retries;
 use crate::steady::watch::Awaited;
 use crate::trace::QUEUE;
@@ -25,22 +26,20 @@ pub(crate) async fn rotate(client: &Client, folder: &str, used_up: Zxid) -> Resu
     loop {
         let (deleted, children) =
             client.batch(|| (client.delete(folder, None), client.get_children_and_watch(folder)));
-        match deleted.await {
-            Ok(()) => return Ok(()),
-            Err(error) if error.is_no_node() => return Ok(()),
+        match unless_absent(deleted.await) {
+            Ok(_) => return Ok(()),
             Err(error) if error.code() == Some(ErrorCode::NOT_EMPTY) => retries.reset(),
             Err(error) => {
                 retries.count(error)?;
                 continue;
             }
         }
-        match children.await {
-            Ok((children, _)) if children.stat.czxid > used_up => return Ok(()),
-            Ok((children, watcher)) if !children.names.is_empty() => {
+        match unless_absent(children.await) {
+            Ok(Some((children, _))) if children.stat.czxid > used_up => return Ok(()),
+            Ok(Some((children, watcher))) if !children.names.is_empty() => {
                 Awaited::from(watcher).changed(client).await?;
             }
             Ok(_) => {}
-            Err(error) if error.is_no_node() => {}
             Err(error) => retries.count(error)?,
         }
     }
@@ -75,11 +74,11 @@ impl FolderRetries {
         error: ClientError,
         made: FolderCreation,
     ) -> Result<(), Error> {
-        let FolderCreation { failed, unknown, has_no_parent } = made;
-        if let Some(unknown) = unknown {
+        let FolderCreation { failed, unsupported, has_no_parent } = made;
+        if let Some(unsupported) = unsupported {
             if self.without_containers {
                 // That was a persistent node: the server is too old for this client.
-                return Err(unknown.into());
+                return Err(unsupported.into());
             }
             debug!(target: QUEUE, "the server has no containers");
             let with_ancestors = self.folders.take().is_some_and(|folders| folders.with_ancestors);
@@ -121,8 +120,8 @@ impl FolderRetries {
 pub(crate) struct FolderCreation {
     /// Why they were not created, if they were not.
     failed: Option<ClientError>,
-    /// Why the server cannot create nodes of this kind, if it cannot.
-    unknown: Option<ClientError>,
+    /// Why the server cannot create folders of this kind, if it cannot.
+    unsupported: Option<ClientError>,
     /// True if the parent of one of them was missing.
     has_no_parent: bool,
 }
@@ -130,7 +129,7 @@ pub(crate) struct FolderCreation {
 impl FolderCreation {
     /// Waits for the replies to the creates.
     pub(crate) async fn wait(replies: Vec<Reply<Created>>) -> Self {
-        let mut made = Self { failed: None, unknown: None, has_no_parent: false };
+        let mut made = Self { failed: None, unsupported: None, has_no_parent: false };
         for reply in replies {
             let reply = reply.await;
             made.has_no_parent |= reply.as_ref().is_err_and(ClientError::is_no_node);
@@ -138,7 +137,7 @@ impl FolderCreation {
                 Ok(_) => {}
                 Err(error) if error.is_node_exists() => {}
                 Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
-                    made.unknown = Some(error);
+                    made.unsupported = Some(error);
                 }
                 // A child without its parent, or a lost reply, is the consequence of an earlier
                 // failure, if there is one.
