@@ -37,9 +37,17 @@ impl Picture {
 }
 
 /// All pictures of the documentation.
-const PICTURES: [Picture; 4] = [
+const PICTURES: [Picture; 5] = [
     Picture {
         file: "zk-recipes/pictures/hand-over.svg",
+        scene: "hand_over",
+        title: "Ana releases the lock, and Ben gets it",
+        from_ms: 100,
+        to_ms: 2000,
+        handshakes: false,
+    },
+    Picture {
+        file: "zk-recipes/pictures/textbook.svg",
         scene: "textbook",
         title: "Ana releases the textbook lock, and Ben gets it",
         from_ms: 100,

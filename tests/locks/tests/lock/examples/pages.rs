@@ -3,7 +3,7 @@
 
 /// The front page of the recipes, and their README.
 pub(super) mod recipes {
-    use zk_client::{Client, Op, SessionKeeper};
+    use zk_client::{Client, CreateOptions, Op, SessionKeeper};
     use zk_recipes::{Error, Lock, retry};
 
     pub(crate) async fn run(keeper: &SessionKeeper) -> Result<(), Box<dyn std::error::Error>> {
@@ -14,6 +14,7 @@ pub(super) mod recipes {
     }
 
     async fn invoice(client: &Client) -> Result<(), Error> {
+        client.ensure("/invoices", &CreateOptions::persistent()).await?;
         let guard = Lock::new(client, "/locks/invoices")?.acquire().await?;
         let invoices = guard.run(rebuild()).await?; // stops when the lock is lost
         guard.fenced(Op::set_data("/invoices", &invoices, None)).await?; // only while it is ours
