@@ -155,6 +155,20 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Counts a request of this operation that has ended. Only the first one allocates. A session
+    /// uses few operations: a search is cheaper than a map.
+    #[inline]
+    pub(crate) fn count(&mut self, op: OpCode, count: impl FnOnce(&mut RequestCounts)) {
+        match self.requests.iter_mut().find(|counts| counts.op == op) {
+            Some(counts) => count(counts),
+            None => {
+                let mut counts = RequestCounts::new(op);
+                count(&mut counts);
+                self.requests.push(counts);
+            }
+        }
+    }
+
     /// Adds what another session has counted.
     pub(crate) fn add(&mut self, more: Self) {
         self.attempts += more.attempts;

@@ -80,7 +80,6 @@ const CRATES: &[Layers] = &[
             "config/deadline_rule",
             "config",
             "stats",
-            "session/counters",
             "session/timers",
             "session/pipeline",
             "session/lost_requests",

@@ -29,7 +29,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// An attempt to connect to a server begins.
     pub fn handle_connecting(&mut self, now: Instant) {
         if self.phase == Phase::Idle {
-            self.counters.totals.attempts += 1;
+            self.totals.attempts += 1;
             self.timers.set(Timer::Attempt, now + self.attempt_timeout());
         }
     }
@@ -167,7 +167,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             _ => None,
         };
         for (index, request) in sent.into_iter().enumerate() {
-            self.counters.ended(request.op, |counts| counts.unanswered += 1);
+            self.totals.count(request.op, |counts| counts.unanswered += 1);
             close_lost |= matches!(request.purpose, Purpose::Close);
             let failure = match suspect {
                 Some((suspect, losses)) if suspect == index => hung_up(request.size(), losses, why),
@@ -222,10 +222,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
             if keeps {
                 self.timers.sent(now, self.timeout);
             }
-            self.counters.totals.pings_sent += u64::from(pings);
+            self.totals.pings_sent += u64::from(pings);
             self.update_lease_timers(now);
         }
-        self.counters.sent(frames, out.len() - before);
+        self.totals.frames_sent += frames as u64;
+        self.totals.bytes_sent += (out.len() - before) as u64;
         out.len() > before
     }
 }
@@ -240,7 +241,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
         handle: impl FnOnce(&mut Self) -> Result<(), ProtocolError>,
     ) {
         self.expire_leases(now);
-        self.counters.received(frame::PREFIX + len);
+        self.totals.frames_received += 1;
+        self.totals.bytes_received += (frame::PREFIX + len) as u64;
         if let Err(error) = handle(self) {
             self.hang_up(error.into());
         }
@@ -278,7 +280,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
                     self.identity = Some(session);
                 }
                 self.timeout = timeout;
-                self.counters.established(now);
+                self.first_connected.get_or_insert(now);
+                self.connected = Some(now);
+                self.totals.connections += 1;
                 // A close has the whole session timeout from here on.
                 self.timers.stop(Timer::Close);
                 self.timers.heard(now, self.timeout);

@@ -142,7 +142,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         );
         self.phase = Phase::Over(ended);
         for (sent, request) in self.pipeline.take_all() {
-            self.counters.ended(request.op, |counts| {
+            self.totals.count(request.op, |counts| {
                 let ends = if sent { &mut counts.unanswered } else { &mut counts.not_sent };
                 *ends += 1;
             });

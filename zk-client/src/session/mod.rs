@@ -8,9 +8,6 @@
 
 // Parts, each of which decides one thing. They send nothing themselves.
 
-/// The counters that `Client::stats` returns.
-mod counters;
-
 /// Timers and their deadlines.
 mod timers;
 

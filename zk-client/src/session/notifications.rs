@@ -22,7 +22,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if state != KeeperState::SYNC_CONNECTED {
             return Err(ProtocolError::UnknownState(state));
         }
-        self.counters.totals.events_received += 1;
+        self.totals.events_received += 1;
         if self.is_closing() {
             // The close deletes the nodes of this session. Watchers and streams report the end of
             // the session, and not its consequences.

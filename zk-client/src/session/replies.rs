@@ -3,7 +3,7 @@
 //! An invalid frame is an error, which ends its connection.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 use tracing::{debug, trace, warn};
@@ -41,9 +41,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Xid::PING => {
                 let sent = self.pings.answered().ok_or(ProtocolError::Unasked(Xid::PING))?;
                 if let Some(sent) = sent {
-                    let latency_us = micros(now, sent);
-                    trace!(target: trace::REQUEST, latency_us, "ping answered");
-                    self.counters.answered(sent, now);
+                    let took = now.saturating_duration_since(sent);
+                    trace!(target: trace::REQUEST, latency_us = micros(took), "ping answered");
+                    self.last_round_trip = Some(took);
                     if self.state != SessionState::ConnectedReadOnly {
                         self.leases.ponged(now, sent);
                     }
@@ -84,20 +84,21 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if let Some(kind) = request.large_kind() {
             self.lost_requests.forget(&kind);
         }
-        self.counters.totals.replies_too_large += u64::from(body.is_err());
+        self.totals.replies_too_large += u64::from(body.is_err());
         if self.timers.is_set(Timer::Close) {
             // A server that works through the earlier requests will get to the close.
             self.timers.set(Timer::Close, now + self.timeout);
         }
         self.last_zxid = self.last_zxid.max(header.zxid);
         let requested_at = request.sent_at.unwrap_or(now);
-        self.counters.answered(requested_at, now);
+        let took = now.saturating_duration_since(requested_at);
+        self.last_round_trip = Some(took);
+        self.totals.latencies.record(took);
         // Servers answer an auth request without touching the session, and those that are read-only
         // touch none of the ensemble's.
         if request.op != OpCode::AUTH && self.state != SessionState::ConnectedReadOnly {
             self.leases.answered(now, requested_at, request.op, header.error);
         }
-        self.counters.totals.latencies.record(now.saturating_duration_since(requested_at));
         trace!(
             target: trace::REQUEST,
             xid = request.xid.0,
@@ -105,11 +106,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
             path = request.path,
             error = %header.error,
             zxid = %header.zxid,
-            latency_us = micros(now, requested_at),
+            latency_us = micros(took),
             bytes = body.as_ref().map(Bytes::len).ok(),
             "answered"
         );
-        self.counters.ended(request.op, |counts| match (header.error, &body) {
+        self.totals.count(request.op, |counts| match (header.error, &body) {
             (ErrorCode::OK, Ok(body)) if is_refused_multi(request.op, body) => counts.refused += 1,
             (ErrorCode::OK, Ok(_)) => counts.succeeded += 1,
             (ErrorCode::OK, Err(_)) => counts.too_large += 1,
@@ -270,8 +271,8 @@ fn is_refused_multi(op: OpCode, body: &[u8]) -> bool {
     op == OpCode::MULTI && first().is_ok_and(|first| !first.done && first.op == OpCode::ERROR)
 }
 
-fn micros(now: Instant, sent: Instant) -> u64 {
-    now.saturating_duration_since(sent).as_micros() as u64
+fn micros(took: Duration) -> u64 {
+    took.as_micros() as u64
 }
 
 /// The code of the reply, if the server answered.

@@ -252,7 +252,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let Purpose::Call { token, watch } = request.purpose else {
             return None;
         };
-        self.counters.ended(request.op, |counts| counts.withdrawn += 1);
+        self.totals.count(request.op, |counts| counts.withdrawn += 1);
         let returned = watch.and_then(|id| self.watches.answered(id, None));
         self.give_back(returned);
         self.do_housekeeping(Priority::Normal);

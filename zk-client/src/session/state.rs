@@ -18,7 +18,6 @@ use crate::config::{SessionConfig, SessionIdentity};
 use crate::error::{Ended, Failure, Hangup, Rejected};
 use crate::model::event::{SessionState, StreamEvent};
 use crate::session::auths::{AuthId, Auths};
-use crate::session::counters::Counters;
 use crate::session::event::{Event, RawReply};
 use crate::session::lease_manager::LeaseManager;
 use crate::session::lost_requests::{LostRequests, RequestKind};
@@ -31,7 +30,7 @@ use crate::session::watches::arming::Arming;
 use crate::session::watches::follow_up::FollowUp;
 use crate::session::watches::one_shots::WatchId;
 use crate::session::watches::path_watches::CallerHandle;
-use crate::stats::Stats;
+use crate::stats::{Stats, Totals};
 
 /// A session with one ensemble, over one connection at a time.
 ///
@@ -75,7 +74,13 @@ pub struct Session<T, W, S = W> {
     /// pings.
     pub(super) control: BytesMut,
     pub(super) pings: Pings,
-    pub(super) counters: Counters,
+    /// When the first connection was established, and when the present one was.
+    pub(super) first_connected: Option<Instant>,
+    pub(super) connected: Option<Instant>,
+    /// How long the last request or ping that was answered took.
+    pub(super) last_round_trip: Option<Duration>,
+    /// What the session has counted. Nothing depends on it.
+    pub(super) totals: Totals,
     pub(super) leases: LeaseManager,
     /// How many setWatches requests have no reply. Until the last is answered, events may be about
     /// the past.
@@ -192,7 +197,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
             timers: Timers::default(),
             control: BytesMut::new(),
             pings: Pings::default(),
-            counters: Counters::default(),
+            first_connected: None,
+            connected: None,
+            last_round_trip: None,
+            totals: Totals::default(),
             leases: LeaseManager::new(config.deadline_rule),
             rearming: 0,
             arming: Arming::default(),
@@ -254,28 +262,27 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// The session in numbers.
     pub fn stats(&self, now: Instant) -> Stats {
-        let counters = &self.counters;
         let since = |at: Option<Instant>| at.map(|at| now.saturating_duration_since(at));
-        let connected = counters.connected.filter(|_| self.state.is_connected());
+        let connected = self.connected.filter(|_| self.state.is_connected());
         let (in_flight, queued) = self.pipeline.lengths();
         let (watches, streams) = self.watches.lengths();
         Stats {
             state: self.state,
             session: self.identity.map(|own| own.id),
             session_timeout: self.timeout,
-            age: since(counters.first),
+            age: since(self.first_connected),
             connected_for: since(connected),
             server: None,
             last_zxid: self.last_zxid,
             in_flight,
             queued,
             queued_bytes: self.pipeline.queued_bytes(),
-            last_round_trip: counters.last_round_trip(),
+            last_round_trip: self.last_round_trip,
             watches,
             streams,
             owned_nodes: self.owned_nodes.len(),
             leases: self.leases.lease_count(),
-            totals: counters.totals.clone(),
+            totals: self.totals.clone(),
         }
     }
 
