@@ -89,8 +89,6 @@ const CRATES: &[Layers] = &[
             "session/auths",
             "session/watches/ancestors",
             "session/watches/follow_up",
-            "session/watches/one_shots",
-            "session/watches/arming",
             "session/watches/path_watches",
             "session/watches/counts",
             "session/watches",

@@ -115,7 +115,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
             },
             Purpose::NodeRequest(request) => self.owned_nodes.unanswered(&request, failure),
             Purpose::Arm(token, armed) => {
-                self.arming.end(&armed);
                 self.watches.batch_answered(&armed);
                 self.complete(token, Err(failure));
             }

@@ -9,8 +9,8 @@ use zk_proto::Zxid;
 
 use crate::error::{Failure, Hangup};
 use crate::model::event::{Change, SessionState, StreamEvent};
-use crate::session::watches::one_shots::WatchKind;
 use crate::session::watches::path_watches::CallerHandle;
+use crate::session::watches::path_watches::WatchKind;
 
 /// A successful reply.
 #[derive(Clone, PartialEq, Eq)]

@@ -82,5 +82,5 @@ pub use self::owned_nodes::OwnedNodeId;
 pub use self::pipeline::RequestId;
 pub use self::replies::HEAD_BYTES;
 pub use self::state::Session;
-pub use self::watches::one_shots::{WatchId, WatchKind};
+pub use self::watches::path_watches::{WatchId, WatchKind};
 pub use crate::model::event::Change;

@@ -32,7 +32,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         // Servers send the zxid of an event since 3.9, and since then no watch silences another.
         let zxid = valid_zxid(zxid);
         // On a new connection all watches are being armed.
-        let missed = self.rearming > 0 || self.arming.may_be_old(kind, path);
+        let missed = self.rearming > 0 || self.watches.may_be_old(kind, path);
         let change = Change { kind, zxid, missed };
         self.dispatch(path, change);
         if kind == EventType::NODE_DELETED

@@ -189,7 +189,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 understood = self.owned_nodes.answered(request, result, own);
             }
             Purpose::Arm(token, armed) => {
-                self.arming.end(&armed);
                 self.watches.batch_answered(&armed);
                 self.complete(token, result);
             }

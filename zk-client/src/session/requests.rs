@@ -20,7 +20,7 @@ use crate::session::lease::{LeaseId, LeaseState};
 use crate::session::owned_nodes::OwnedNodeId;
 use crate::session::pipeline::{Priority, RequestId};
 use crate::session::state::{Phase, Purpose, Session};
-use crate::session::watches::one_shots::{WatchId, WatchKind};
+use crate::session::watches::path_watches::{WatchId, WatchKind};
 
 /// The version that brought create2, without which this client creates nothing.
 pub(super) const V3_5: (u8, u8, u8) = (3, 5, 0);
@@ -116,7 +116,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let mut ids = Vec::new();
         for (path, watcher) in nodes {
             let id = self.watches.next_id();
-            self.arming.begin(Arc::clone(&path));
             self.watches.batch_queued(Arc::clone(&path));
             self.watches.set(id, WatchKind::Data, path, watcher);
             ids.push(id);

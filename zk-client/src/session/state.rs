@@ -26,10 +26,8 @@ use crate::session::pings::Pings;
 use crate::session::pipeline::{PendingRequest, Pipeline, Priority, RequestId};
 use crate::session::timers::{Timer, Timers};
 use crate::session::watches::Watches;
-use crate::session::watches::arming::Arming;
 use crate::session::watches::follow_up::FollowUp;
-use crate::session::watches::one_shots::WatchId;
-use crate::session::watches::path_watches::CallerHandle;
+use crate::session::watches::path_watches::{CallerHandle, WatchId};
 use crate::stats::{Stats, Totals};
 
 /// A session with one ensemble, over one connection at a time.
@@ -85,7 +83,6 @@ pub struct Session<T, W, S = W> {
     /// How many setWatches requests have no reply. Until the last is answered, events may be about
     /// the past.
     pub(super) rearming: u32,
-    pub(super) arming: Arming,
     /// Why the connection will be left once everything that was sent is answered.
     pub(super) leaving: Option<Hangup>,
     /// The request that the last call of a caller has queued.
@@ -203,7 +200,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
             totals: Totals::default(),
             leases: LeaseManager::new(config.deadline_rule),
             rearming: 0,
-            arming: Arming::default(),
             leaving: None,
             last_request_id: None,
             closing: false,

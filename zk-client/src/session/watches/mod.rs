@@ -16,10 +16,6 @@ pub(crate) mod ancestors;
 
 pub(crate) mod follow_up;
 
-pub(crate) mod one_shots;
-
-pub(crate) mod arming;
-
 pub(crate) mod path_watches;
 
 mod counts;
@@ -33,8 +29,9 @@ use crate::model::event::WatchMode;
 use crate::session::watches::ancestors::{depth, parent, self_and_ancestors, top};
 use crate::session::watches::counts::Counts;
 use crate::session::watches::follow_up::{FollowUp, Rearm};
-use crate::session::watches::one_shots::{WatchId, WatchKind};
-use crate::session::watches::path_watches::{CallerHandle, PathWatches, WatchType};
+use crate::session::watches::path_watches::{
+    CallerHandle, PathWatches, WatchId, WatchKind, WatchType,
+};
 
 /// Bytes of paths in one setWatches at most: far below the default frame limit of servers.
 const BATCH_BYTES: usize = 128 * 1024;
@@ -64,6 +61,8 @@ pub(crate) struct Watches<W, S> {
     by_path: HashMap<Arc<str>, PathWatches<W, S>>,
     /// In the order of their ids, which is that of their replies.
     requested: VecDeque<PendingWatch<W, S>>,
+    /// How many paths unanswered requests are about to watch, each as often as it is in one.
+    batch_queued: usize,
     counts: Counts,
     follow_ups: VecDeque<FollowUp>,
     /// True if the server is older than 3.5 and cannot remove watches.
@@ -76,6 +75,7 @@ impl<W, S: Clone> Watches<W, S> {
             next: 0,
             by_path: HashMap::default(),
             requested: VecDeque::new(),
+            batch_queued: 0,
             counts: Counts::default(),
             follow_ups: VecDeque::new(),
             irremovable: false,
@@ -202,6 +202,7 @@ impl<W, S: Clone> Watches<W, S> {
     /// watch ends with the next event, of which no caller is notified.
     pub(crate) fn batch_queued(&mut self, path: Arc<str>) {
         self.by_path.entry(path).or_default().batch_queued();
+        self.batch_queued += 1;
     }
 
     /// A request that was [batch_queued](Self::batch_queued) for these paths was answered, or was
@@ -210,6 +211,7 @@ impl<W, S: Clone> Watches<W, S> {
         for path in paths {
             if let Some(at_path) = self.by_path.get_mut(path) {
                 at_path.batch_answered();
+                self.batch_queued -= 1;
                 if at_path.is_unused() {
                     self.prune(path);
                 }
@@ -318,6 +320,15 @@ impl<W, S: Clone> Watches<W, S> {
                 at_path.streams(WatchMode::PersistentRecursive, &mut tell);
             }
         }
+    }
+
+    /// True if a server may send this event because it executes a request that was
+    /// [batch_queued](Self::batch_queued): it sends such an event for each of the nodes that has
+    /// changed or gone. All other events are news.
+    pub(crate) fn may_be_old(&self, event: EventType, path: &str) -> bool {
+        self.batch_queued > 0
+            && !matches!(event, EventType::NODE_CREATED | EventType::NODE_CHILDREN_CHANGED)
+            && self.by_path.get(path).is_some_and(PathWatches::is_batch_queued)
     }
 
     /// The parent whose children changed, if a server before 3.9 sends no event about that because

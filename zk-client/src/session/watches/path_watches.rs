@@ -11,7 +11,46 @@ use std::ops::RangeInclusive;
 use zk_proto::EventType;
 
 use crate::model::event::WatchMode;
-use crate::session::watches::one_shots::{WatchId, WatchKind};
+
+/// Identifies one watch of one caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WatchId(pub(crate) u64);
+
+impl WatchId {
+    pub(crate) const FIRST: Self = Self(0);
+    pub(crate) const LAST: Self = Self(u64::MAX);
+}
+
+/// What a one-shot watch waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum WatchKind {
+    /// The node's data, or its deletion: getData, or exists on a node that is there.
+    Data,
+    /// The node's creation: exists on an absent node.
+    Exist,
+    /// The node's children, or its deletion: getChildren.
+    Child,
+}
+
+impl WatchKind {
+    pub(crate) const ALL: [Self; 3] = [Self::Data, Self::Exist, Self::Child];
+
+    /// True if an event ends watches of this kind.
+    ///
+    /// A node whose data is watched exists: an event about its creation is meant for another watch,
+    /// and the creation was earlier. A node whose creation is awaited does not exist: an event
+    /// about its deletion answers a request that assumed that it did.
+    pub(crate) fn sees(self, event: EventType) -> bool {
+        match event {
+            EventType::NODE_CREATED => self == Self::Exist,
+            EventType::NODE_DATA_CHANGED => self != Self::Child,
+            EventType::NODE_CHILDREN_CHANGED => self == Self::Child,
+            EventType::NODE_DELETED => self != Self::Exist,
+            _ => true,
+        }
+    }
+}
 
 /// The type of a watch. One-shot watches come before streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,6 +134,11 @@ impl<W, S> PathWatches<W, S> {
 
     pub(crate) fn batch_answered(&mut self) {
         self.batch_queued = self.batch_queued.saturating_sub(1);
+    }
+
+    /// True if an unanswered request watches this path whatever it finds.
+    pub(crate) fn is_batch_queued(&self) -> bool {
+        self.batch_queued > 0
     }
 
     /// True if no caller waits here, and no unanswered request sets a watch here.
