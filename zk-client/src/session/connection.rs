@@ -6,8 +6,11 @@
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use tracing::warn;
-use zk_proto::{CloseSessionRequest, DecodeError, Encode, OpCode, Writer, frame};
+use tracing::{trace, warn};
+use zk_proto::{
+    CloseSessionRequest, DecodeError, Encode, OpCode, Operation, PingRequest, RequestHeader,
+    Writer, Xid, frame,
+};
 
 use crate::config::SessionConfig;
 use crate::error::{Ended, Failure, Hangup, ProtocolError};
@@ -17,12 +20,16 @@ use crate::session::handshake::{self, HandshakeResult};
 use crate::session::lost_requests::MAX_HANG_UPS;
 use crate::session::pipeline::{PendingRequest, Priority};
 use crate::session::state::{Phase, Purpose, Session};
-use crate::session::timers::Timer;
+use crate::session::timers::{self, Timer};
 use crate::trace;
 
 /// The size in bytes from which on a single hang-up is a hint that a request was too large: on
 /// smaller ones most are by chance.
 const SUSPICIOUS: usize = frame::SERVER_FRAME_LIMIT / 10;
+
+/// How long a close waits for the answer to the first handshake, so that the server need not keep
+/// an empty session until it expires.
+const CLOSE_NEW: Duration = Duration::from_secs(1);
 
 /// The inputs from the transport and the clock, and the bytes to send.
 impl<T, W, S: Clone> Session<T, W, S> {
@@ -193,6 +200,52 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.update_lease_timers(now);
     }
 
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.expire_leases(now);
+        if self.closing && self.ended().is_none() && !self.timers.is_set(Timer::Close) {
+            // A session that no server has given yet leaves nothing behind, at most an empty one.
+            let is_new = self.phase == Phase::Handshake && self.identity.is_none();
+            let patience = if is_new { self.timeout.min(CLOSE_NEW) } else { self.timeout };
+            self.timers.set(Timer::Close, now + patience);
+        }
+        while let Some(timer) = self.timers.take_due(now) {
+            trace!(target: trace::SESSION, ?timer, "due");
+            match timer {
+                Timer::Attempt => {
+                    let time = self.attempt_timeout();
+                    self.hang_up(match self.is_shaking_hands() {
+                        true => Hangup::Unanswered(time),
+                        false => Hangup::AttemptTimedOut(time),
+                    });
+                }
+                Timer::Ping => self.queue_ping(now),
+                Timer::Silence => self.hang_up(Hangup::Silence(timers::silence(self.timeout))),
+                Timer::Expiry => self.end(Ended::Expired),
+                Timer::Close => self.end(Ended::Closed),
+                Timer::Leave => self.leaving.into_iter().for_each(|why| self.hang_up(why)),
+                Timer::SearchLostNodes => {
+                    self.owned_nodes.search_again();
+                    self.do_housekeeping(Priority::Normal);
+                    if self.owned_nodes.has_suspects() {
+                        self.schedule_search(now);
+                    }
+                }
+                Timer::RepeatDeletes => {
+                    // At the end of its use the session only waits for what is on its way.
+                    if !self.closing {
+                        self.owned_nodes.repeat_refused();
+                        self.do_housekeeping(Priority::Normal);
+                        self.schedule_deletes(now);
+                    }
+                }
+                // `update_lease_timers` handles these below.
+                Timer::Probe | Timer::LeaseAtRisk | Timer::Lapse => {}
+            }
+        }
+        self.update_lease_timers(now);
+    }
+
     /// Appends the bytes to send to `out`, and returns true if there were any.
     ///
     /// From then on they count as sent: a request among them that gets no reply has an unknown
@@ -332,6 +385,16 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let scaled = millis(attempt_timeout) * millis(self.timeout) / millis(wanted);
         let scaled = Duration::from_millis(u64::try_from(scaled).unwrap_or(u64::MAX));
         scaled.max(SessionConfig::MIN_ATTEMPT_TIMEOUT)
+    }
+
+    /// Queues a ping ahead of all requests, and sets the timer of the next one.
+    fn queue_ping(&mut self, now: Instant) {
+        self.put_control(|writer| {
+            let ping = PingRequest;
+            RequestHeader { xid: Xid::PING, op: ping.op() }.encode(writer);
+        });
+        self.pings.queued();
+        self.timers.sent(now, self.timeout);
     }
 
     /// Queues a frame that is not in the pipeline, such as the handshake or a ping. The limits

@@ -11,14 +11,11 @@
 /// Timers and their deadlines.
 mod timers;
 
-/// The requests that are owed a reply, and their xids.
+/// The requests and pings that are owed a reply, and their xids.
 mod pipeline;
 
 /// How often in a row a server has hung up on the same request.
 mod lost_requests;
-
-/// The pings that have no reply yet. `timeouts` sends them.
-mod pings;
 
 /// Until when the ensemble surely keeps the session.
 mod deadline;
@@ -67,13 +64,10 @@ mod notifications;
 /// Authentication by SASL.
 mod sasl;
 
-/// What happens when a timer is due. Pings are queued here.
-mod timeouts;
-
 /// What is sent first on a new connection: credentials, watches, the search for lost creates.
 mod reattach;
 
-/// A connection from the attempt to the loss: bytes in, bytes out.
+/// A connection from the attempt to the loss: bytes and time in, bytes out.
 mod connection;
 
 pub use self::event::{Event, RawReply, Watch};

@@ -1,5 +1,5 @@
-//! The queue of requests: those in flight, oldest first, and behind them those that wait to be
-//! sent.
+//! What is owed a reply: the queue of requests, those in flight first and behind them those that
+//! wait to be sent, and the pings.
 //!
 //! ZooKeeper answers the requests of a session in order, so this is a queue and not a map: a reply
 //! whose xid is not that of the front is a protocol error. A request stays if its caller has gone.
@@ -312,8 +312,69 @@ impl<P> Pipeline<P> {
     }
 }
 
+/// How many send times of pings are kept. A client sends up to fifteen pings in each session timeout, and hangs
+/// up after two thirds of silence: only a server that answers everything else can owe more replies
+/// than this.
+const MAX_PING_TIMES: usize = 12;
+
+/// The pings of one connection that have no reply.
+///
+/// They are answered in order but are not in the pipeline, so this is all that is known about them.
+/// The size is bounded: with many in flight, some count as sent when an older one was.
+#[derive(Debug, Default)]
+pub(crate) struct Pings {
+    waiting: u32,
+    /// When some were sent, and how many, oldest first.
+    sent: VecDeque<(Instant, u32)>,
+}
+
+impl Pings {
+    /// A ping waits to be sent.
+    pub(crate) fn queued(&mut self) {
+        self.waiting += 1;
+    }
+
+    /// All pings that waited are sent. Returns how many.
+    pub(crate) fn sent(&mut self, now: Instant) -> u32 {
+        let count = std::mem::take(&mut self.waiting);
+        let full = self.sent.len() == MAX_PING_TIMES;
+        match self.sent.back_mut() {
+            _ if count == 0 => {}
+            Some((_, with)) if full => *with += count,
+            _ => self.sent.push_back((now, count)),
+        }
+        count
+    }
+
+    /// A ping was answered. Returns the earliest time at which the oldest ping may have been sent,
+    /// if it was sent. `None` if there is no ping.
+    pub(crate) fn answered(&mut self) -> Option<Option<Instant>> {
+        let Some((at, count)) = self.sent.front_mut() else {
+            self.waiting = self.waiting.checked_sub(1)?;
+            return Some(None);
+        };
+        let at = *at;
+        *count -= 1;
+        if *count == 0 {
+            self.sent.pop_front();
+        }
+        Some(Some(at))
+    }
+
+    /// When the oldest ping was sent.
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        self.sent.front().map(|(at, _)| *at)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use zk_proto::SyncRequest;
 
     use super::*;
@@ -362,5 +423,25 @@ mod tests {
             assert!(out.is_empty());
             assert!(ids.iter().all(|id| pipeline.withdraw(*id, |_| true).is_none()), "sent");
         }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "there is no other way to make an instant")]
+    fn many_pings_count_as_sent_no_later_than_they_were() {
+        let start = Instant::now();
+        let mut pings = Pings::default();
+        for n in 0..1000 {
+            pings.queued();
+            pings.sent(start + Duration::from_secs(n));
+        }
+        assert_eq!(pings.sent.len(), MAX_PING_TIMES);
+        for n in 0..1000 {
+            let at = pings.answered().unwrap().unwrap();
+            assert!(at <= start + Duration::from_secs(n), "ping {n}");
+            assert!(n >= MAX_PING_TIMES as u64 || at == start + Duration::from_secs(n), "ping {n}");
+        }
+        assert_eq!(pings.answered(), None, "there are no more");
+        pings.queued();
+        assert_eq!(pings.answered(), Some(None), "answered before it was sent");
     }
 }

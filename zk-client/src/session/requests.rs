@@ -270,6 +270,17 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 || unsupported.contains(&OpCode::CREATE2) && is_since_3_5())
     }
 
+    /// Queues a request behind all others.
+    pub(super) fn queue(
+        &mut self,
+        request: &impl Operation,
+        purpose: Purpose<T>,
+    ) -> Result<(), Rejected> {
+        let id = self.pipeline.push(Priority::Normal, request.op(), request, purpose)?;
+        self.last_request_id = Some(id);
+        Ok(())
+    }
+
     fn accept(&self) -> Result<(), Rejected> {
         self.check_open()?;
         Ok(self.pipeline.check_capacity()?)

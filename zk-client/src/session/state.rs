@@ -11,19 +11,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use zk_proto::{OpCode, Operation, Xid, Zxid};
+use zk_proto::{OpCode, Xid, Zxid};
 
 use crate::auth::sasl::SaslStart;
 use crate::config::{SessionConfig, SessionIdentity};
-use crate::error::{Ended, Failure, Hangup, Rejected};
+use crate::error::{Ended, Failure, Hangup};
 use crate::model::event::{SessionState, StreamEvent};
 use crate::session::auths::{AuthId, Auths};
 use crate::session::event::{Event, RawReply};
 use crate::session::lease_manager::LeaseManager;
 use crate::session::lost_requests::{LostRequests, RequestKind};
 use crate::session::owned_nodes::{NodeRequest, OwnedNodeId, OwnedNodes};
-use crate::session::pings::Pings;
-use crate::session::pipeline::{PendingRequest, Pipeline, Priority, RequestId};
+use crate::session::pipeline::{PendingRequest, Pings, Pipeline, RequestId};
 use crate::session::timers::{Timer, Timers};
 use crate::session::watches::Watches;
 use crate::session::watches::follow_up::FollowUp;
@@ -333,16 +332,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
 /// Helpers that the modules of the session share.
 impl<T, W, S: Clone> Session<T, W, S> {
-    pub(super) fn queue(
-        &mut self,
-        request: &impl Operation,
-        purpose: Purpose<T>,
-    ) -> Result<(), Rejected> {
-        let id = self.pipeline.push(Priority::Normal, request.op(), request, purpose)?;
-        self.last_request_id = Some(id);
-        Ok(())
-    }
-
     #[inline]
     pub(super) fn complete(&mut self, token: T, result: Result<RawReply, Failure>) {
         let zxid = match &result {
