@@ -105,18 +105,18 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 self.give_up_create(create, failure);
             }
             Purpose::Call { token, watch } => {
-                self.complete(token, Err(failure));
+                self.complete(token, Err(failure), None);
                 let returned = watch.and_then(|id| self.watches.answered(id, None));
                 self.give_back(returned);
             }
             Purpose::Auth(id, tokens) => match failure {
                 Failure::ConnectionLoss { .. } => self.auths.wait(id, tokens),
-                _ => tokens.into_iter().for_each(|token| self.complete(token, Err(failure))),
+                _ => tokens.into_iter().for_each(|token| self.complete(token, Err(failure), None)),
             },
             Purpose::NodeRequest(request) => self.owned_nodes.unanswered(&request, failure),
             Purpose::Arm(token, armed) => {
                 self.watches.batch_answered(&armed);
-                self.complete(token, Err(failure));
+                self.complete(token, Err(failure), None);
             }
             Purpose::Rearm | Purpose::FollowUp(_) | Purpose::Probe | Purpose::Close => {}
         }
@@ -124,7 +124,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     fn give_up_create(&mut self, node: OwnedNodeId, failure: Failure) {
         if let Some(creator) = self.owned_nodes.create_unanswered(node, failure) {
-            self.complete(creator, Err(failure));
+            self.complete(creator, Err(failure), None);
         }
     }
 
@@ -148,7 +148,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             self.give_up(request, Failure::Ended { sent, ended });
         }
         for token in self.auths.take_all() {
-            self.complete(token, Err(Failure::Ended { sent: false, ended }));
+            self.complete(token, Err(Failure::Ended { sent: false, ended }), None);
         }
         if self.detaching {
             self.left_behind = self.owned_nodes.undeleted().cloned().collect();

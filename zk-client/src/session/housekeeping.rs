@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use tracing::warn;
-use zk_proto::{CheckVersionRequest, MultiOp, MultiRequest, OpCode, Operation};
+use zk_proto::{CheckVersionRequest, MultiOp, MultiRequest, OpCode, Operation, Zxid};
 
 use crate::error::{Ended, Failure};
 use crate::model::event::SessionState;
@@ -21,17 +21,22 @@ use crate::trace;
 impl<T, W, S: Clone> Session<T, W, S> {
     /// Does the pending work of owned nodes and watches. The requests of owned nodes are queued
     /// with this priority.
-    #[inline]
     pub(super) fn do_housekeeping(&mut self, priority: Priority) {
+        self.do_housekeeping_after(None, priority);
+    }
+
+    /// The same after a reply with this zxid.
+    #[inline]
+    pub(super) fn do_housekeeping_after(&mut self, reply: Option<Zxid>, priority: Priority) {
         if self.owned_nodes.has_effects() || self.watches.has_follow_ups() {
-            self.do_housekeeping_now(priority);
+            self.do_housekeeping_now(reply, priority);
         }
     }
 
-    fn do_housekeeping_now(&mut self, priority: Priority) {
+    fn do_housekeeping_now(&mut self, reply: Option<Zxid>, priority: Priority) {
         while let Some(effect) = self.owned_nodes.poll_effect() {
             match effect {
-                Effect::Complete(token, result) => self.complete(token, result),
+                Effect::Complete(token, result) => self.complete(token, result, reply),
                 Effect::Send(request) => self.queue_node_request(priority, request),
             }
         }

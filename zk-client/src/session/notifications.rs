@@ -8,7 +8,8 @@ use crate::error::ProtocolError;
 use crate::model::event::{Change, StreamEvent};
 use crate::session::event::Event;
 use crate::session::pipeline::Priority;
-use crate::session::state::{Session, valid_zxid};
+use crate::session::replies::valid_zxid;
+use crate::session::state::Session;
 use crate::trace;
 
 impl<T, W, S: Clone> Session<T, W, S> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::{Buf, Bytes};
 use tracing::{debug, trace, warn};
 use zk_proto::{
-    Decode, DecodeError, ErrorCode, EventType, MultiHeader, OpCode, Reader, ReplyHeader, Xid,
+    Decode, DecodeError, ErrorCode, EventType, MultiHeader, OpCode, Reader, ReplyHeader, Xid, Zxid,
 };
 
 use crate::auth::credentials::Credential;
@@ -19,7 +19,7 @@ use crate::session::auths::AuthId;
 use crate::session::event::{Event, RawReply};
 use crate::session::pipeline::{PendingRequest, Priority};
 use crate::session::requests::V3_5;
-use crate::session::state::{Purpose, Session, valid_zxid};
+use crate::session::state::{Purpose, Session};
 use crate::session::timers::Timer;
 use crate::session::watches::follow_up::FollowUp;
 use crate::session::watches::path_watches::CallerHandle;
@@ -120,10 +120,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             ErrorCode::OK => body.map(|body| RawReply { zxid: header.zxid, body, requested_at }),
             error => Err(Failure::Refused(error)),
         };
-        self.current_reply_zxid = valid_zxid(header.zxid);
-        let understood = self.conclude(request, result);
-        self.current_reply_zxid = None;
-        understood?;
+        self.conclude(request, result, valid_zxid(header.zxid))?;
         if header.error == ErrorCode::SESSION_EXPIRED && self.ended().is_none() {
             // A server says so in a reply if the session ends while its connection lives.
             self.end(Ended::Expired);
@@ -143,6 +140,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         &mut self,
         request: PendingRequest<Purpose<T>>,
         result: Result<RawReply, Failure>,
+        zxid: Option<Zxid>,
     ) -> Result<(), ProtocolError> {
         let mut understood = Ok(());
         if code(&result) == Some(ErrorCode::UNIMPLEMENTED) {
@@ -163,7 +161,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 {
                     self.owned_nodes.listed(list);
                 }
-                self.complete(token, result);
+                self.complete(token, result, zxid);
             }
             Purpose::Auth(id, tokens) => {
                 let scheme = self.auths.get(id).map(Credential::scheme);
@@ -172,7 +170,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                     Err(_) => warn!(target: trace::SESSION, scheme, "authentication refused"),
                 }
                 let result = result.map_err(|_| self.refused(id));
-                tokens.into_iter().for_each(|token| self.complete(token, result.clone()));
+                tokens.into_iter().for_each(|token| self.complete(token, result.clone(), zxid));
                 if let Err(Failure::Ended { ended, .. }) = result {
                     self.end(ended);
                 }
@@ -182,7 +180,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Purpose::Replace(delete, create) => {
                 understood = self.owned_nodes.replace_answered(delete, create, result);
                 // A delete that is repeated goes ahead of all requests that wait.
-                self.do_housekeeping(Priority::Urgent);
+                self.do_housekeeping_after(zxid, Priority::Urgent);
             }
             Purpose::NodeRequest(request) => {
                 let own = self.identity.map(|own| own.id);
@@ -190,7 +188,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
             Purpose::Arm(token, armed) => {
                 self.watches.batch_answered(&armed);
-                self.complete(token, result);
+                self.complete(token, result, zxid);
             }
             Purpose::Rearm => {
                 self.rearming = self.rearming.saturating_sub(1);
@@ -209,8 +207,25 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
             Purpose::Close => self.end(Ended::Closed),
         }
-        self.do_housekeeping(Priority::Normal);
+        self.do_housekeeping_after(zxid, Priority::Normal);
         understood
+    }
+
+    /// Reports how a request went. `reply` is the zxid of the reply that says so, if one does.
+    #[inline]
+    pub(super) fn complete(
+        &mut self,
+        token: T,
+        result: Result<RawReply, Failure>,
+        reply: Option<Zxid>,
+    ) {
+        let zxid = match &result {
+            // Of a node that was looked for, this is not the zxid of the reply.
+            Ok(answer) => valid_zxid(answer.zxid),
+            Err(Failure::Refused(_) | Failure::OpRefused { .. }) => reply,
+            Err(_) => None,
+        };
+        self.events.push_back(Event::Completed { token, result, zxid });
     }
 
     /// A server does not know this operation, so it is not sent again.
@@ -268,6 +283,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
 fn is_refused_multi(op: OpCode, body: &[u8]) -> bool {
     let first = || MultiHeader::decode(&mut Reader::new(body));
     op == OpCode::MULTI && first().is_ok_and(|first| !first.done && first.op == OpCode::ERROR)
+}
+
+/// The zxid of a reply, if it is that of a transaction: 0 and -1 are not.
+#[inline]
+pub(super) fn valid_zxid(zxid: Zxid) -> Option<Zxid> {
+    (zxid.0 > 0).then_some(zxid)
 }
 
 fn micros(took: Duration) -> u64 {

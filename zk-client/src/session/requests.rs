@@ -36,7 +36,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.accept()?;
         self.last_request_id = None;
         if self.is_unsupported(request.op()) {
-            self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)));
+            self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)), None);
             return Ok(());
         }
         self.queue(request, Purpose::Call { token, watch: None })
@@ -140,7 +140,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.accept()?;
         let id = self.watches.next_id();
         if self.is_unsupported(OpCode::ADD_WATCH) {
-            self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)));
+            self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)), None);
             self.events.push_back(Event::StreamClosed { stream });
             return Ok(id);
         }
@@ -165,7 +165,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let node = self.owned_nodes.open(request.path, token);
         if self.is_unsupported(request.op()) {
             if let Some(token) = self.owned_nodes.withdraw(node) {
-                self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)));
+                self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)), None);
             }
             return Ok(node);
         }

@@ -15,10 +15,10 @@ use zk_proto::{OpCode, Xid, Zxid};
 
 use crate::auth::sasl::SaslStart;
 use crate::config::{SessionConfig, SessionIdentity};
-use crate::error::{Ended, Failure, Hangup};
+use crate::error::{Ended, Hangup};
 use crate::model::event::{SessionState, StreamEvent};
 use crate::session::auths::{AuthId, Auths};
-use crate::session::event::{Event, RawReply};
+use crate::session::event::Event;
 use crate::session::lease_manager::LeaseManager;
 use crate::session::lost_requests::{LostRequests, RequestKind};
 use crate::session::owned_nodes::{NodeRequest, OwnedNodeId, OwnedNodes};
@@ -58,8 +58,6 @@ pub struct Session<T, W, S = W> {
     pub(super) auths: Auths<T>,
     /// The SASL exchange of this connection; `None` once its last token was sent.
     pub(super) exchange: Option<SaslStart>,
-    /// While a reply is handled: its zxid, if it has one.
-    pub(super) current_reply_zxid: Option<Zxid>,
     pub(super) pipeline: Pipeline<Purpose<T>>,
     pub(super) lost_requests: LostRequests,
     /// Operations that a server has refused as unknown.
@@ -184,7 +182,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
             last_zxid: Zxid::default(),
             auths: Auths::new(),
             exchange: None,
-            current_reply_zxid: None,
             pipeline: Pipeline::new(config.limits),
             lost_requests: LostRequests::default(),
             unsupported_ops: Vec::new(),
@@ -332,16 +329,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
 /// Helpers that the modules of the session share.
 impl<T, W, S: Clone> Session<T, W, S> {
-    #[inline]
-    pub(super) fn complete(&mut self, token: T, result: Result<RawReply, Failure>) {
-        let zxid = match &result {
-            Ok(answer) => valid_zxid(answer.zxid),
-            Err(Failure::Refused(_) | Failure::OpRefused { .. }) => self.current_reply_zxid,
-            Err(_) => None,
-        };
-        self.events.push_back(Event::Completed { token, result, zxid });
-    }
-
     pub(super) fn report_state(&mut self, state: SessionState) {
         self.state = state;
         self.events.push_back(Event::State(state));
@@ -355,12 +342,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub(super) fn give_back(&mut self, returned: Option<CallerHandle<W, S>>) {
         self.events.extend(returned.map(Event::from));
     }
-}
-
-/// The zxid of a reply, if it is that of a transaction: 0 and -1 are not.
-#[inline]
-pub(super) fn valid_zxid(zxid: Zxid) -> Option<Zxid> {
-    (zxid.0 > 0).then_some(zxid)
 }
 
 impl<T, W, S: Clone> fmt::Debug for Session<T, W, S> {
