@@ -11,7 +11,7 @@ use zk_proto::{CheckVersionRequest, MultiOp, MultiRequest, OpCode, Operation, Zx
 use crate::error::{Ended, Failure};
 use crate::model::event::SessionState;
 use crate::session::event::Event;
-use crate::session::lease_manager::{ConnectionHealth, LeaseActions};
+use crate::session::leases::{ConnectionHealth, LeaseActions};
 use crate::session::owned_nodes::{Effect, NodeRequest};
 use crate::session::pipeline::Priority;
 use crate::session::state::{Phase, Purpose, Session};

@@ -35,11 +35,8 @@ mod event;
 /// The nodes that are deleted whatever happens, and the search for those whose create was lost.
 mod owned_nodes;
 
-/// Lease states and the table of leases.
-mod lease;
-
 /// The leases with the deadline that they share: when to probe, when leases are at risk or lapse.
-mod lease_manager;
+mod leases;
 
 // The session that is made of them.
 
@@ -71,7 +68,7 @@ mod reattach;
 mod connection;
 
 pub use self::event::{Event, RawReply, Watch};
-pub use self::lease::{Lapse, LeaseId, LeaseState};
+pub use self::leases::{Lapse, LeaseId, LeaseState};
 pub use self::owned_nodes::OwnedNodeId;
 pub use self::pipeline::RequestId;
 pub use self::replies::HEAD_BYTES;

@@ -45,7 +45,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                     trace!(target: trace::REQUEST, latency_us = micros(took), "ping answered");
                     self.last_round_trip = Some(took);
                     if self.state != SessionState::ConnectedReadOnly {
-                        self.leases.ponged(now, sent);
+                        self.leases.ping_answered(now, sent);
                     }
                 }
                 return Ok(());

@@ -16,7 +16,7 @@ use crate::error::{Ended, Failure, Rejected};
 use crate::model::event::WatchMode;
 use crate::session::auths::AuthId;
 use crate::session::event::{Event, Watch};
-use crate::session::lease::{LeaseId, LeaseState};
+use crate::session::leases::{Lapse, LeaseId, LeaseState};
 use crate::session::owned_nodes::OwnedNodeId;
 use crate::session::pipeline::{Priority, RequestId};
 use crate::session::state::{Phase, Purpose, Session};
@@ -346,7 +346,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let is_held = path.is_some();
         let id = self.leases.open(now, (node, path.unwrap_or_default()), expires_at, connection);
         if !is_held {
-            self.leases.void(id);
+            self.leases.lapse(id, Lapse::Deadline);
         }
         if let Err(ended) = self.check_open() {
             // No caller waits for a change of the new lease yet.

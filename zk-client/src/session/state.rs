@@ -19,7 +19,7 @@ use crate::error::{Ended, Hangup};
 use crate::model::event::{SessionState, StreamEvent};
 use crate::session::auths::{AuthId, Auths};
 use crate::session::event::Event;
-use crate::session::lease_manager::LeaseManager;
+use crate::session::leases::Leases;
 use crate::session::lost_requests::{LostRequests, RequestKind};
 use crate::session::owned_nodes::{NodeRequest, OwnedNodeId, OwnedNodes};
 use crate::session::pipeline::{PendingRequest, Pings, Pipeline, RequestId};
@@ -76,7 +76,7 @@ pub struct Session<T, W, S = W> {
     pub(super) last_round_trip: Option<Duration>,
     /// What the session has counted. Nothing depends on it.
     pub(super) totals: Totals,
-    pub(super) leases: LeaseManager,
+    pub(super) leases: Leases,
     /// How many setWatches requests have no reply. Until the last is answered, events may be about
     /// the past.
     pub(super) rearming: u32,
@@ -194,7 +194,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             connected: None,
             last_round_trip: None,
             totals: Totals::default(),
-            leases: LeaseManager::new(config.deadline_rule),
+            leases: Leases::new(config.deadline_rule),
             rearming: 0,
             leaving: None,
             last_request_id: None,
@@ -273,7 +273,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             watches,
             streams,
             owned_nodes: self.owned_nodes.len(),
-            leases: self.leases.lease_count(),
+            leases: self.leases.running(),
             totals: self.totals.clone(),
         }
     }
