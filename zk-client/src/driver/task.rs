@@ -21,10 +21,9 @@ use crate::driver::clock::Reading;
 use crate::driver::connection_end::ConnectionEnd;
 use crate::driver::sasl::SaslStarter;
 use crate::driver::shared_session::{Core, Delivered, SharedSession, TurnBuffers};
-use crate::driver::wire::{READ_BYTES, Wire};
+use crate::driver::wire::{Frame, READ_BYTES, Wire};
 use crate::error::{Attempt, Hangup};
 use crate::model::event::SessionState;
-use crate::net::codec::{Frame, FrameReader};
 use crate::net::find_writable;
 use crate::net::hosts::Hosts;
 use crate::net::lookup;
@@ -147,8 +146,7 @@ impl Driver {
         }
         let up = clock.now();
         self.shared.with(|core| core.handle_connected(clock.now()));
-        let reader = FrameReader::new(self.max_reply);
-        let mut wire = Wire::new(io, reader);
+        let mut wire = Wire::new(io, self.max_reply);
         let mut seeking = None;
         let why = poll_fn(|cx| {
             let served = self.poll_serve(cx, &mut wire);
