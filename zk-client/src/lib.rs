@@ -258,7 +258,7 @@ pub use auth::failure::{AuthFailure, Scheme};
 #[cfg(feature = "sasl-gssapi")]
 pub use auth::gssapi::Gssapi;
 pub use auth::sasl::{Sasl, SaslError, SaslExchange, SaslMechanism, SaslStart, SaslStep};
-pub use client::{Client, Committed, Marker, OwnedNode, Resolving, StateStream, Visited, Walk};
+pub use client::{Committed, Marker, OwnedNode, Resolving, StateStream, Visited, Walk};
 pub use config::{DeadlineRule, Host, Limits, SessionConfig, SessionIdentity};
 pub use connect::ClientBuilder;
 pub use driver::clock::Clock;
@@ -266,8 +266,8 @@ pub use error::{
     Attempt, Ended, Error, ErrorKind, Failure, Hangup, Limit, Outcome, ProtocolError, Rejected,
     Transient,
 };
+pub use handles::client::{Client, Reply, WithZxid};
 pub use handles::lease::Lease;
-pub use handles::reply::{Reply, WithZxid};
 pub use handles::watch_stream::WatchStream;
 pub use handles::watcher::Watcher;
 pub use keeper::{KeptSession, SessionKeeper, Sessions};

@@ -4,8 +4,8 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use crate::client::Client;
 use crate::error::Error;
+use crate::handles::client::Client;
 use crate::keeper::{KeptSession, SessionKeeper};
 
 impl SessionKeeper {

@@ -5,8 +5,7 @@ use zk_proto::{
     WhoAmIResponse,
 };
 
-use crate::client::handle::Client;
-use crate::handles::reply::Reply;
+use crate::handles::client::{Client, Reply};
 use crate::model::acl::{self, AccessList, Acl, Id};
 use crate::model::path;
 

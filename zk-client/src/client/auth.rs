@@ -3,9 +3,8 @@
 use zk_proto::OpCode;
 
 use crate::auth::credentials::Credential;
-use crate::client::handle::Client;
 use crate::error::Error;
-use crate::handles::reply::Reply;
+use crate::handles::client::{Client, Reply};
 
 impl Client {
     /// Authenticates this session to the server, now and first of all on every later connection.

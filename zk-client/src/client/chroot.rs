@@ -3,8 +3,8 @@
 //! The docs call such a client a view. It differs from any other client only in its longer chroot.
 //! The session knows nothing of views.
 
-use crate::client::handle::Client;
 use crate::error::Error;
+use crate::handles::client::Client;
 use crate::model::path;
 
 impl Client {

@@ -9,8 +9,8 @@ use std::future::Future;
 
 use zk_proto::ErrorCode;
 
-use crate::client::handle::Client;
 use crate::error::{Error, ErrorKind};
+use crate::handles::client::Client;
 use crate::model::child_names::Names;
 use crate::model::node::Children;
 use crate::multi::op::Op;

@@ -4,10 +4,9 @@
 
 use zk_proto::{GetDataRequest, GetDataResponse, ReconfigRequest, Text, Zxid};
 
-use crate::client::handle::Client;
-use crate::driver::reply_slot::Completion;
+use crate::driver::shared_session::Completion;
 use crate::error::Error;
-use crate::handles::reply::{Call, Reply};
+use crate::handles::client::{Call, Client, Reply};
 use crate::handles::watcher::Watcher;
 use crate::model::ensemble::{EnsembleConfig, Reconfig, joined};
 use crate::session::WatchKind;

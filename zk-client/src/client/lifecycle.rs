@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::client::handle::Client;
 use crate::config::SessionIdentity;
 use crate::driver::clock::Clock;
 use crate::driver::shared_session::Core;
+use crate::handles::client::Client;
 use crate::model::event::SessionState;
 
 impl Client {

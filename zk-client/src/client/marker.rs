@@ -9,11 +9,10 @@ use std::fmt;
 
 use zk_proto::Zxid;
 
-use crate::client::handle::Client;
 use crate::client::owned_nodes::OwnedNode;
 use crate::client::resolve::{Resolving, Seen, Write, WriteFate, resolve};
 use crate::error::Error;
-use crate::handles::reply::Reply;
+use crate::handles::client::{Client, Reply};
 use crate::model::node::Node;
 use crate::multi::op::Op;
 use crate::multi::write::Operations;

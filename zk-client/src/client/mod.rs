@@ -1,14 +1,12 @@
-//! The handle that users hold, with its methods.
+//! The methods of the handle that users hold.
 //!
 //! Most are one operation: the call checks its path, encodes its request into the session and
 //! returns a future of the reply. Those of `tree`, `quotas`, `walk`, `delete_tree`, `resolve` and
 //! `marker` are several operations, which the returned future makes one after the other.
 //! This module knows nothing of sockets.
 //!
-//! The modules below are in reading order: first the handle and how its calls are sent, and then
-//! its methods, grouped by purpose.
-
-mod handle;
+//! How a call is sent is in `handles/client`. The modules below are in reading order, grouped by
+//! purpose.
 
 mod chroot;
 
@@ -50,7 +48,6 @@ mod resolve;
 
 mod marker;
 
-pub use self::handle::Client;
 pub use self::marker::{Committed, Marker};
 pub use self::owned_nodes::OwnedNode;
 pub use self::resolve::Resolving;

@@ -1,7 +1,6 @@
 //! Many reads in one request.
 
-use crate::client::handle::Client;
-use crate::handles::reply::Reply;
+use crate::handles::client::{Client, Reply};
 use crate::multi::read::{self, Asked, Reads};
 
 impl Client {

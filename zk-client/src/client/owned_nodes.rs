@@ -10,12 +10,10 @@ use zk_proto::{
     CreateRequest, CreateResponse, ErrorCode, ExistsRequest, ExistsResponse, OpCode, Zxid,
 };
 
-use crate::client::handle::Client;
-use crate::driver::reply_slot::{ReplyReceiver, Responder};
-use crate::driver::shared_session::Core;
+use crate::driver::shared_session::{Core, ReplyReceiver, Responder};
 use crate::error::{Error, Failure, Fault, Rejected};
+use crate::handles::client::{Call, Client, Reply};
 use crate::handles::lease::Lease;
-use crate::handles::reply::{Call, Reply};
 use crate::model::acl;
 use crate::model::node::{CreateOptions, Deletion};
 use crate::model::path;

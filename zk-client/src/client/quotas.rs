@@ -4,8 +4,8 @@
 
 use zk_proto::{ErrorCode, OpCode};
 
-use crate::client::handle::Client;
 use crate::error::{Error, Failure};
+use crate::handles::client::Client;
 use crate::model::node::{CreateOptions, Node};
 use crate::model::path::{self, Chroot};
 use crate::model::quota::{Quota, Usage};

@@ -6,10 +6,9 @@ use zk_proto::{
     GetEphemeralsRequest, GetEphemeralsResponse, Stat, SyncRequest, SyncResponse,
 };
 
-use crate::client::handle::Client;
-use crate::driver::reply_slot::Completion;
+use crate::driver::shared_session::Completion;
 use crate::error::{Error, Failure};
-use crate::handles::reply::{Call, Reply};
+use crate::handles::client::{Call, Client, Reply};
 use crate::handles::watcher::Watcher;
 use crate::model::node::{Children, Node};
 use crate::model::path;

@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use zk_proto::{CreateMode, ErrorCode, SessionId, Stat, Zxid};
 
-use crate::client::handle::Client;
 use crate::error::{Error, Outcome};
-use crate::handles::reply::Reply;
+use crate::handles::client::{Client, Reply};
 use crate::model::node::{CreateOptions, Created, Node};
 
 /// The pause before a server that could not serve a request yet is asked again.

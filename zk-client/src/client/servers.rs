@@ -1,8 +1,8 @@
 //! The servers of an ensemble that grows, shrinks or moves while clients are connected to it.
 
-use crate::client::handle::Client;
 use crate::config::ConnectString;
 use crate::error::{Error, Fault};
+use crate::handles::client::Client;
 
 impl Client {
     /// Replaces the list of servers that this client and all that share its session connect to.

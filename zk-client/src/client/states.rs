@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::client::handle::Client;
 use crate::driver::shared_session::SharedSession;
 use crate::driver::state_log::{self, Found};
+use crate::handles::client::Client;
 use crate::model::event::{SessionState, StateEvent};
 
 impl Client {

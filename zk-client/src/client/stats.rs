@@ -1,6 +1,6 @@
 //! The numbers of a client that a service exports as metrics.
 
-use crate::client::handle::Client;
+use crate::handles::client::Client;
 use crate::stats::Stats;
 
 impl Client {

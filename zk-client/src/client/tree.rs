@@ -8,9 +8,8 @@ use std::future::Future;
 
 use zk_proto::ErrorCode;
 
-use crate::client::handle::Client;
 use crate::error::Error;
-use crate::handles::reply::Reply;
+use crate::handles::client::{Client, Reply};
 use crate::model::node::{CreateOptions, Created};
 
 /// How often the parents are created before the call gives up, because another client keeps

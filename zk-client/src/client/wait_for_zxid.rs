@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use zk_proto::{ErrorCode, Zxid};
 
-use crate::client::handle::Client;
 use crate::error::{Error, Fault};
-use crate::handles::reply::Reply;
+use crate::handles::client::{Client, Reply};
 
 /// The shortest and the longest pause between two syncs to a server that is behind. The first is
 /// about the time in which a follower learns of a commit. The last is no burden to a server in

@@ -11,9 +11,8 @@ use std::task::{Context, Poll, ready};
 
 use zk_proto::{ErrorCode, Stat};
 
-use crate::client::handle::Client;
 use crate::error::{Error, ErrorKind};
-use crate::handles::reply::Reply;
+use crate::handles::client::{Client, Reply};
 use crate::model::node::Children;
 
 /// Requests in flight at once: enough to fill a round trip, and no burden to others.

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use zk_proto::OpCode;
 
-use crate::client::handle::Client;
 use crate::driver::event_queue::EventQueue;
 use crate::error::Error;
-use crate::handles::reply::Reply;
+use crate::handles::client::{Client, Reply};
 use crate::handles::watch_stream::WatchStream;
 use crate::handles::watcher::Watcher;
 use crate::model::event::{Change, WatchMode};

@@ -5,10 +5,9 @@ use zk_proto::{
     SetDataResponse, Stat,
 };
 
-use crate::client::handle::Client;
-use crate::driver::reply_slot::Completion;
+use crate::driver::shared_session::Completion;
 use crate::error::{Error, Fault};
-use crate::handles::reply::{Call, Reply};
+use crate::handles::client::{Call, Client, Reply};
 use crate::model::acl;
 use crate::model::node::{CreateOptions, Created};
 use crate::model::path;

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::client::Client;
 use crate::driver::shared_session::SharedSession;
 use crate::error::{Error, Fault};
-use crate::handles::reply::Reply;
+use crate::handles::client::Client;
+use crate::handles::client::Reply;
 
 /// The first connection of a client, and what must be checked on it.
 pub(crate) struct FirstConnection {

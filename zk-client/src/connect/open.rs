@@ -8,7 +8,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::Client;
 use crate::config::{ConnectString, SessionConfig};
 use crate::connect::builder::ClientBuilder;
 use crate::connect::first_connection::FirstConnection;
@@ -17,7 +16,8 @@ use crate::driver::shared_session::SharedSession;
 use crate::driver::task::Driver;
 use crate::driver::unique_names::UniqueNames;
 use crate::error::{Error, Fault};
-use crate::handles::reply::Reply;
+use crate::handles::client::Client;
+use crate::handles::client::Reply;
 use crate::net::hosts::Hosts;
 use crate::random::{Random, entropy};
 use crate::session::Session;

@@ -13,8 +13,6 @@ pub(crate) mod state_log;
 
 pub(crate) mod clock;
 
-pub(crate) mod reply_slot;
-
 pub(crate) mod unique_names;
 
 pub(crate) mod attempts;
@@ -24,6 +22,8 @@ pub(crate) mod connection_end;
 pub(crate) mod sasl;
 
 pub(crate) mod shared_session;
+
+pub(crate) mod servers;
 
 pub(crate) mod wire;
 

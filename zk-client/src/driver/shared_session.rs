@@ -1,36 +1,50 @@
-//! Where handles and driver meet: the session under one lock, which is held briefly.
+//! Where handles and driver meet: the session under one lock, which is held briefly, and the slots
+//! in which callers wait for their answers.
 //!
 //! A handle encodes its request directly into the session, and wakes the driver if it sleeps. The
-//! lock is never held across an await, a wake-up or the user's code. There are three exceptions:
-//! the driver's waker is cloned and dropped under the lock, and the function that measures
-//! suspensions and the subscriber of `tracing` run under it.
+//! driver puts the answer into the request's slot, and wakes the caller. The lock of the session is
+//! never held across an await, a wake-up or the user's code. There are three exceptions: the
+//! driver's waker is cloned and dropped under the lock, and the function that measures suspensions
+//! and the subscriber of `tracing` run under it.
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use tokio::runtime::Handle;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot, watch};
+use zk_proto::Zxid;
 
 use crate::config::Host;
 use crate::driver::attempts::Attempts;
 use crate::driver::clock::{Clock, Reading};
 use crate::driver::event_queue::EventQueue;
-use crate::driver::reply_slot::{ReplyReceiver, ReplySlots, Responder, Spent};
 use crate::driver::state_log::StateLog;
 use crate::driver::unique_names::UniqueNames;
-use crate::error::{Attempt, Ended, Hangup, Rejected, UNANSWERED};
+use crate::error::{Ended, Failure, Hangup, Rejected};
 use crate::model::event::{Change, SessionState};
 use crate::net::hosts::Hosts;
-use crate::session::{Event, Session};
+use crate::session::{Event, RawReply, Session};
 use crate::stats::Stats;
 
 /// At least as many events as one read brings: watch events come in bursts.
 const KEPT_EVENTS: usize = 2048;
+
+/// The number of slots that are kept for reuse: less than a MiB of them beside their paths, and
+/// more than most clients have requests in flight.
+const KEPT_SLOTS: usize = 4096;
+
+/// A slot whose path needs more room than this is not kept.
+const KEPT_SLOT_PATH: usize = 256;
+
+/// The result of a request.
+pub(crate) type Completion = Result<RawReply, Failure>;
+
+/// The same, with the zxid of the reply if it had one.
+pub(crate) type Answered = (Completion, Option<Zxid>);
 
 /// The session, with the channels on which its callers wait.
 pub(crate) type Core = Session<Responder, oneshot::Sender<Change>, Arc<EventQueue>>;
@@ -46,34 +60,26 @@ pub(crate) struct SharedSession {
     /// watch channel does not guarantee.
     leases: Notify,
     /// Notified when an attempt has failed.
-    attempt_failed: Notify,
+    pub(super) attempt_failed: Notify,
     clock: Clock,
     /// The runtime on which the driver was first polled.
     runtime: OnceLock<Handle>,
 }
 
-struct Locked {
-    core: Core,
+/// What is under the lock.
+pub(super) struct Locked {
+    pub(super) core: Core,
     slots: ReplySlots,
     /// The number of batches being filled: while there are any, nothing is sent.
     corks: usize,
     /// Set while the driver sleeps. A caller that takes it must wake the driver.
     driver: Option<Waker>,
     /// The server that the client is connecting or connected to.
-    server: Option<Host>,
-    hosts: Hosts,
-    attempts: Attempts,
+    pub(super) server: Option<Host>,
+    pub(super) hosts: Hosts,
+    pub(super) attempts: Attempts,
     state_log: StateLog,
     names: UniqueNames,
-}
-
-impl Locked {
-    fn attempts(&self) -> Vec<Attempt> {
-        self.attempts.list(&match self.core.is_shaking_hands() {
-            true => format!("no answer yet, {UNANSWERED}"),
-            false => "not connected yet".to_owned(),
-        })
-    }
 }
 
 /// Buffers that the driver keeps from turn to turn, so that a turn allocates nothing.
@@ -82,7 +88,7 @@ pub(crate) struct TurnBuffers {
     /// The session's events; empty between turns.
     events: VecDeque<CoreEvent>,
     /// Reply slots that were answered, to be reused.
-    spent: Vec<Spent>,
+    spent: Vec<Arc<ReplySlot>>,
 }
 
 /// What the driver needs to know after a turn.
@@ -143,7 +149,7 @@ impl SharedSession {
     }
 
     /// After a panic under this lock the session can still be ended, so ignore the poison.
-    fn lock(&self) -> MutexGuard<'_, Locked> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Locked> {
         self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -152,7 +158,8 @@ impl SharedSession {
         self.change(|locked| f(&mut locked.core))
     }
 
-    fn change<R>(&self, f: impl FnOnce(&mut Locked) -> R) -> R {
+    /// Runs `f` under the lock, and wakes the driver.
+    pub(super) fn change<R>(&self, f: impl FnOnce(&mut Locked) -> R) -> R {
         let mut locked = self.lock();
         let result = f(&mut locked);
         let driver = if locked.corks == 0 { locked.driver.take() } else { None };
@@ -216,23 +223,6 @@ impl SharedSession {
         }
         let (wake, ended, state) = (core.timeout_lower_bound(), core.ended(), core.state());
         TurnResult { reading, wake, ended, state, should_yield }
-    }
-
-    /// Runs `f` on the servers, for the driver's choice among them.
-    pub(crate) fn hosts<R>(&self, f: impl FnOnce(&mut Hosts) -> R) -> R {
-        f(&mut self.lock().hosts)
-    }
-
-    /// Replaces the list of servers.
-    pub(crate) fn set_servers(&self, servers: Vec<Host>) {
-        let now = self.clock.now();
-        self.change(|Locked { core, hosts, attempts, .. }| {
-            attempts.retain(&servers);
-            core.set_server_count(servers.len());
-            if hosts.replace(servers, core.state().is_connected()) {
-                core.leave(now, Hangup::Moving);
-            }
-        });
     }
 
     /// Holds requests back until the cork is dropped.
@@ -309,11 +299,6 @@ impl SharedSession {
         self.deliver(buffers);
     }
 
-    /// Notes which server is being tried.
-    pub(crate) fn trying(&self, host: &Host) {
-        self.lock().server = Some(host.clone());
-    }
-
     /// The session in numbers, with the server that it is connected to.
     pub(crate) fn stats(&self) -> Stats {
         let now = self.clock.now();
@@ -321,38 +306,6 @@ impl SharedSession {
         let stats = locked.core.stats(now);
         let server = locked.server.clone().filter(|_| stats.state.is_connected());
         Stats { server, ..stats }
-    }
-
-    /// Notes an attempt at a server that begins.
-    pub(crate) fn note_attempt(&self, server: String) {
-        self.lock().attempts.begin(server);
-    }
-
-    /// Notes an attempt that has failed, and wakes those that wait until every server has refused.
-    pub(crate) fn note_failed_attempt(&self, attempt: Attempt) {
-        self.lock().attempts.fail(attempt);
-        self.attempt_failed.notify_waiters();
-    }
-
-    /// Waits until the last attempt at every server was refused for good, and returns these
-    /// attempts.
-    pub(crate) async fn refused_by_all(&self) -> Vec<Attempt> {
-        loop {
-            let mut failed = pin!(self.attempt_failed.notified());
-            failed.as_mut().enable();
-            {
-                let locked = self.lock();
-                if locked.attempts.are_refused_by_all(locked.hosts.all()) {
-                    return locked.attempts();
-                }
-            }
-            failed.await;
-        }
-    }
-
-    /// The last attempt at each server that was tried since the last success.
-    pub(crate) fn attempts(&self) -> Vec<Attempt> {
-        self.lock().attempts()
     }
 
     /// 128 bits that no other client has.
@@ -386,67 +339,155 @@ impl Drop for Cork<'_> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
+/// A one-shot channel for the answer to one request. It also keeps the path that errors name. Later
+/// requests reuse its memory, so a client that sends one request after the other allocates nothing
+/// for them.
+#[derive(Debug)]
+struct ReplySlot {
+    /// The path, as the caller wrote it.
+    path: String,
+    state: Mutex<SlotState>,
+}
 
-    use super::*;
-    use crate::config::SessionConfig;
-    use crate::driver::wakes::Wakes;
-    use crate::error::Failure;
-    use crate::model::event::StreamEvent;
-    use crate::random::Random;
+#[derive(Debug)]
+enum SlotState {
+    /// No answer yet. Holds the waker of the task that waits, if any.
+    Waiting(Option<Waker>),
+    Answered(Answered),
+    /// The driver will not answer any more, or the caller has dropped its end.
+    Closed,
+}
 
-    fn shared() -> Arc<SharedSession> {
-        let core = Session::new(SessionConfig::new(Duration::from_secs(4), 1));
-        let names = UniqueNames { client: 1, random: Random::new(1) };
-        SharedSession::new(core, Hosts::new(Vec::new(), 1), names, Clock::new(|| Duration::ZERO))
+impl ReplySlot {
+    fn state(&self) -> MutexGuard<'_, SlotState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    #[test]
-    fn what_a_burst_took_is_given_back() {
-        let shared = shared();
-        let mut buffers = TurnBuffers::default();
-        let mut answers = Vec::new();
-        for _ in 0..10 * KEPT_EVENTS {
-            let (token, answer) = shared.open_slot("/a");
-            let result = Err(Failure::Ended { sent: false, ended: Ended::Closed });
-            buffers.events.push_back(Event::Completed { token, result, zxid: None });
-            answers.push(answer);
+    /// Replaces the state and returns the old one, so that the caller of this function wakes and
+    /// drops without the lock.
+    fn put(&self, state: SlotState) -> SlotState {
+        std::mem::replace(&mut *self.state(), state)
+    }
+}
+
+/// The driver's end. Dropping it notifies the receiver that there will be no answer.
+#[derive(Debug)]
+pub(crate) struct Responder(Option<Arc<ReplySlot>>);
+
+impl Responder {
+    /// Stores the answer, wakes the task that waits for it, and returns the slot for reuse.
+    #[inline]
+    fn answer(mut self, answered: Answered) -> Option<Arc<ReplySlot>> {
+        let slot = self.0.take()?;
+        let mut state = slot.state();
+        // A caller that has dropped its end does not want the answer.
+        if let SlotState::Waiting(waker) = &mut *state {
+            let waker = waker.take();
+            *state = SlotState::Answered(answered);
+            drop(state);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        } else {
+            drop(state);
         }
-        shared.deliver(&mut buffers);
-        shared.turn(&Context::from_waker(Waker::noop()), &mut buffers, false, |_, _, _| ());
-        assert!(buffers.events.capacity() <= 2 * KEPT_EVENTS, "{}", buffers.events.capacity());
-        assert!(buffers.spent.capacity() <= 2 * KEPT_EVENTS, "{}", buffers.spent.capacity());
+        Some(slot)
     }
+}
 
-    #[test]
-    fn a_driver_comes_again_by_itself_or_is_woken_by_the_next_change() {
-        let shared = shared();
-        let told = |stream: &Arc<EventQueue>| Event::StreamEvent {
-            stream: Arc::clone(stream),
-            event: StreamEvent::Rearmed,
-        };
-        let unwatched = || Event::StreamClosed { stream: Arc::default() };
-        let (one, other) = (Arc::default(), Arc::default());
-        let cases: [(Vec<CoreEvent>, bool, bool); 7] = [
-            (vec![], true, false),
-            (vec![told(&one)], true, false),
-            (vec![told(&one), told(&one), told(&one)], false, false),
-            (vec![told(&one), told(&one)], true, true),
-            (vec![told(&one), told(&one), told(&other)], false, true),
-            (vec![told(&one), unwatched()], false, true),
-            (vec![unwatched(), told(&one)], false, true),
-        ];
-        for (case, (events, more, should_yield)) in cases.into_iter().enumerate() {
-            let wakes = Arc::new(Wakes::default());
-            let waker = Waker::from(Arc::clone(&wakes));
-            let mut buffers = TurnBuffers { events: events.into(), ..TurnBuffers::default() };
-            let cx = Context::from_waker(&waker);
-            let result = shared.turn(&cx, &mut buffers, more, |_, _, _| ());
-            assert_eq!(result.should_yield, should_yield, "case {case}");
-            shared.with(|_| ());
-            assert_eq!(wakes.count(), usize::from(!should_yield), "case {case}");
+impl Drop for Responder {
+    fn drop(&mut self) {
+        if let Some(slot) = &self.0
+            && let SlotState::Waiting(Some(waker)) = slot.put(SlotState::Closed)
+        {
+            waker.wake();
         }
     }
 }
+
+/// The caller's end.
+#[derive(Debug)]
+pub(crate) struct ReplyReceiver {
+    slot: Arc<ReplySlot>,
+    /// Whether the answer was taken.
+    done: bool,
+}
+
+impl ReplyReceiver {
+    /// The path of the request, as the caller wrote it.
+    pub(crate) fn path(&self) -> &str {
+        &self.slot.path
+    }
+
+    /// Returns the answer, once; `None` if there will be none. Only the last task that polled is
+    /// woken.
+    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Option<Answered>> {
+        let mut state = self.slot.state();
+        match &mut *state {
+            SlotState::Waiting(Some(waker)) if waker.will_wake(cx.waker()) => Poll::Pending,
+            SlotState::Waiting(waker) => {
+                let earlier = waker.replace(cx.waker().clone());
+                drop(state);
+                // Dropping a waker may run the user's code.
+                drop(earlier);
+                Poll::Pending
+            }
+            SlotState::Answered(_) | SlotState::Closed => {
+                self.done = true;
+                match std::mem::replace(&mut *state, SlotState::Closed) {
+                    SlotState::Answered(answered) => Poll::Ready(Some(answered)),
+                    SlotState::Waiting(_) | SlotState::Closed => Poll::Ready(None),
+                }
+            }
+        }
+    }
+}
+
+impl Drop for ReplyReceiver {
+    fn drop(&mut self) {
+        if !self.done {
+            // Drop an answer that was not read now, and not when the slot is reused.
+            drop(self.slot.put(SlotState::Closed));
+        }
+    }
+}
+
+/// Slots to be reused, the longest unused first.
+#[derive(Debug, Default)]
+struct ReplySlots(VecDeque<Arc<ReplySlot>>);
+
+impl ReplySlots {
+    /// Both ends of a slot for a request about this path.
+    #[inline]
+    fn open(&mut self, path: &str) -> (Responder, ReplyReceiver) {
+        let slot = self.reuse(path).unwrap_or_else(|| {
+            let state = Mutex::new(SlotState::Waiting(None));
+            Arc::new(ReplySlot { path: path.to_owned(), state })
+        });
+        let responder = Responder(Some(Arc::clone(&slot)));
+        (responder, ReplyReceiver { slot, done: false })
+    }
+
+    #[inline]
+    fn reuse(&mut self, path: &str) -> Option<Arc<ReplySlot>> {
+        let mut slot = self.0.pop_front()?;
+        // A caller that has not read its answer yet keeps the slot for good.
+        let own = Arc::get_mut(&mut slot)?;
+        own.path.clear();
+        own.path.push_str(path);
+        *own.state.get_mut().unwrap_or_else(PoisonError::into_inner) = SlotState::Waiting(None);
+        Some(slot)
+    }
+
+    /// Keeps slots for reuse, within bounds.
+    fn keep(&mut self, spent: impl Iterator<Item = Arc<ReplySlot>>) {
+        for slot in spent {
+            if self.0.len() < KEPT_SLOTS && slot.path.capacity() <= KEPT_SLOT_PATH {
+                self.0.push_back(slot);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,8 @@
-//! The types that calls return: the reply to one request, and handles that last longer than a
+//! What users hold: the client, the reply to one request, and handles that last longer than a
 //! request.
 //!
 //! A watcher waits for one change, and a stream reports all changes. A lease says how long the
-//! caller can rely on a node. They wait and decode, and know nothing of the operations that return
-//! them.
+//! caller can rely on a node. They wait and decode, and know nothing of single operations.
 
 pub(crate) mod watcher;
 
@@ -11,4 +10,4 @@ pub(crate) mod watch_stream;
 
 pub(crate) mod lease;
 
-pub(crate) mod reply;
+pub(crate) mod client;

@@ -7,9 +7,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::client::Client;
 use crate::driver::shared_session::SharedSession;
 use crate::error::{Ended, Error};
+use crate::handles::client::Client;
 use crate::stats::KeeperStats;
 
 /// State that the handles and the future of a keeper share.

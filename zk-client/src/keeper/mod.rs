@@ -15,10 +15,10 @@ use tokio::sync::watch;
 
 use self::kept::Kept;
 use self::task::KeeperTask;
-use crate::client::Client;
 use crate::config::ConnectString;
 use crate::connect::{ClientBuilder, Parts};
 use crate::error::{Ended, Error, Fault};
+use crate::handles::client::Client;
 use crate::random::{Random, entropy};
 use crate::stats::KeeperStats;
 

@@ -12,12 +12,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tracing::info;
 
-use crate::client::Client;
 use crate::config::ConnectString;
 use crate::connect::{ClientBuilder, Parts};
 use crate::driver::shared_session::SharedSession;
 use crate::driver::task::Driver;
 use crate::error::{Ended, Error};
+use crate::handles::client::Client;
 use crate::keeper::kept::Kept;
 use crate::model::event::SessionState;
 use crate::net::backoff;

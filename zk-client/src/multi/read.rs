@@ -11,9 +11,9 @@ use zk_proto::{
     MultiOp, MultiRequest, MultiResponse, MultiResult, OpCode, Operation, Writer,
 };
 
-use crate::driver::reply_slot::Completion;
+use crate::driver::shared_session::Completion;
 use crate::error::{Error, Failure};
-use crate::handles::reply::Call;
+use crate::handles::client::Call;
 use crate::model::child_names::Names;
 use crate::model::node::Node;
 use crate::model::path::{self, Chroot};

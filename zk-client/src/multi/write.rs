@@ -11,9 +11,9 @@ use zk_proto::{
     SetDataResponse, Zxid,
 };
 
-use crate::driver::reply_slot::Completion;
+use crate::driver::shared_session::Completion;
 use crate::error::{Error, Failure};
-use crate::handles::reply::Call;
+use crate::handles::client::Call;
 use crate::model::node::Created;
 use crate::model::path::Chroot;
 use crate::multi::op::{Action, Op, OpResult};
