@@ -361,6 +361,16 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.leave_if_done();
     }
 
+    /// Ends this side of the session if it is to be detached and waits for nothing.
+    #[inline]
+    pub(super) fn detach_if_done(&mut self) {
+        let is_busy =
+            || self.pipeline.len() > 0 || self.owned_nodes.is_busy() || self.auths.is_busy();
+        if self.detaching && !is_busy() && self.ended().is_none() {
+            self.end(Ended::Closed);
+        }
+    }
+
     /// Hangs up if the session is to leave this server and no request is in flight.
     pub(super) fn leave_if_done(&mut self) {
         if let Some(why) = self.leaving

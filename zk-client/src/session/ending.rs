@@ -77,20 +77,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
 }
 
 impl<T, W, S: Clone> Session<T, W, S> {
-    /// True if [`close`](Self::close) was called, so that the server ends the session.
-    pub(super) fn is_closing(&self) -> bool {
-        self.closing && !self.detaching
-    }
-
-    #[inline]
-    pub(super) fn detach_if_done(&mut self) {
-        let is_busy =
-            || self.pipeline.len() > 0 || self.owned_nodes.is_busy() || self.auths.is_busy();
-        if self.detaching && !is_busy() && self.ended().is_none() {
-            self.end(Ended::Closed);
-        }
-    }
-
     /// A request will get no reply.
     pub(super) fn give_up(&mut self, request: PendingRequest<Purpose<T>>, failure: Failure) {
         let PendingRequest { xid, op, ref path, .. } = request;

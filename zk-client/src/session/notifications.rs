@@ -8,8 +8,7 @@ use crate::error::ProtocolError;
 use crate::model::event::{Change, StreamEvent};
 use crate::session::event::Event;
 use crate::session::pipeline::Priority;
-use crate::session::replies::valid_zxid;
-use crate::session::state::Session;
+use crate::session::state::{Session, valid_zxid};
 use crate::trace;
 
 impl<T, W, S: Clone> Session<T, W, S> {

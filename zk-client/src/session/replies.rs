@@ -19,7 +19,7 @@ use crate::session::auths::AuthId;
 use crate::session::event::{Event, RawReply};
 use crate::session::pipeline::{PendingRequest, Priority};
 use crate::session::requests::V3_5;
-use crate::session::state::{Purpose, Session};
+use crate::session::state::{Purpose, Session, valid_zxid};
 use crate::session::timers::Timer;
 use crate::session::watches::follow_up::FollowUp;
 use crate::session::watches::path_watches::CallerHandle;
@@ -197,8 +197,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
                     self.hang_up(Hangup::Rearm(code));
                 } else if self.rearming == 0 {
                     debug!(target: trace::WATCH, "rearmed");
-                    let streams = self.watches.streams();
-                    self.notify(streams, &StreamEvent::Rearmed);
+                    let event = |stream| Event::StreamEvent { stream, event: StreamEvent::Rearmed };
+                    self.events.extend(self.watches.streams().into_iter().map(event));
                 }
             }
             Purpose::FollowUp(follow_up) => self.conclude_follow_up(follow_up, &result),
@@ -283,12 +283,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
 fn is_refused_multi(op: OpCode, body: &[u8]) -> bool {
     let first = || MultiHeader::decode(&mut Reader::new(body));
     op == OpCode::MULTI && first().is_ok_and(|first| !first.done && first.op == OpCode::ERROR)
-}
-
-/// The zxid of a reply, if it is that of a transaction: 0 and -1 are not.
-#[inline]
-pub(super) fn valid_zxid(zxid: Zxid) -> Option<Zxid> {
-    (zxid.0 > 0).then_some(zxid)
 }
 
 fn micros(took: Duration) -> u64 {

@@ -16,7 +16,7 @@ use zk_proto::{OpCode, Xid, Zxid};
 use crate::auth::sasl::SaslStart;
 use crate::config::{SessionConfig, SessionIdentity};
 use crate::error::{Ended, Hangup};
-use crate::model::event::{SessionState, StreamEvent};
+use crate::model::event::SessionState;
 use crate::session::auths::{AuthId, Auths};
 use crate::session::event::Event;
 use crate::session::leases::Leases;
@@ -329,19 +329,25 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
 /// Helpers that the modules of the session share.
 impl<T, W, S: Clone> Session<T, W, S> {
+    /// True if [`close`](Self::close) was called, so that the server ends the session.
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing && !self.detaching
+    }
+
     pub(super) fn report_state(&mut self, state: SessionState) {
         self.state = state;
         self.events.push_back(Event::State(state));
     }
 
-    pub(super) fn notify(&mut self, streams: Vec<S>, event: &StreamEvent) {
-        let noticed = |stream| Event::StreamEvent { stream, event: event.clone() };
-        self.events.extend(streams.into_iter().map(noticed));
-    }
-
     pub(super) fn give_back(&mut self, returned: Option<CallerHandle<W, S>>) {
         self.events.extend(returned.map(Event::from));
     }
+}
+
+/// The zxid of a reply, if it is that of a transaction: 0 and -1 are not.
+#[inline]
+pub(super) fn valid_zxid(zxid: Zxid) -> Option<Zxid> {
+    (zxid.0 > 0).then_some(zxid)
 }
 
 impl<T, W, S: Clone> fmt::Debug for Session<T, W, S> {

@@ -82,12 +82,6 @@ impl<T> OwnedNodes<T> {
         self.effects.extend(releaser.map(|token| Effect::Complete(token, result)));
     }
 
-    /// True if the server may have refused the delete of a node that is still owned.
-    #[inline]
-    pub(crate) fn has_refusals(&self) -> bool {
-        self.refusals
-    }
-
     /// Repeats the deletes that were refused.
     pub(crate) fn repeat_refused(&mut self) {
         self.refusals = false;

@@ -84,6 +84,18 @@ impl<T> OwnedNodes<T> {
         !self.effects.is_empty()
     }
 
+    /// True if nodes may exist or appear later that were not found, or could not be searched for.
+    #[inline]
+    pub(crate) fn has_suspects(&self) -> bool {
+        self.suspects
+    }
+
+    /// True if the server may have refused the delete of a node that is still owned.
+    #[inline]
+    pub(crate) fn has_refusals(&self) -> bool {
+        self.refusals
+    }
+
     /// The next effect to carry out. Poll this until it is empty after every call that may add one.
     pub(crate) fn poll_effect(&mut self) -> Option<Effect<T>> {
         self.effects.pop_front()

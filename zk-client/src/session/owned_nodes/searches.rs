@@ -96,12 +96,6 @@ impl<T> OwnedNodes<T> {
         }
     }
 
-    /// True if nodes may exist or appear later that were not found, or could not be searched for.
-    #[inline]
-    pub(crate) fn has_suspects(&self) -> bool {
-        self.suspects
-    }
-
     /// The suspects without a request that is queued or in flight.
     fn suspects(&mut self) -> impl Iterator<Item = (OwnedNodeId, &mut Owned<T>)> {
         let is_suspect = |node: &Owned<T>| match node.state {
