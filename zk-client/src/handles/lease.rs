@@ -2,7 +2,7 @@
 //!
 //! Reading a lease reads the clock, so the result is true even when nothing else of this process
 //! has run since. The driver wakes tasks that wait for a change. This module decides nothing: see
-//! `session/lease_manager`.
+//! `session/leases`.
 
 use std::fmt;
 use std::pin::pin;

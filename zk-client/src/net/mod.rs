@@ -1,8 +1,8 @@
 //! Servers and the connections to them: the choice of the next server, TCP and TLS, frames,
 //! four-letter words.
 //!
-//! This folder knows addresses and bytes, and nothing of what a request or an event means. Of
-//! replies, the codec knows only the length of their head.
+//! This folder knows addresses and bytes, and nothing of what a request or an event means. The
+//! client's own frames are split in `driver/wire`.
 
 /// How long to wait before the next attempt.
 pub(crate) mod backoff;
@@ -10,7 +10,7 @@ pub(crate) mod backoff;
 /// Which server to try next.
 pub(crate) mod hosts;
 
-/// Frames: bytes in front of a length, and their limit.
+/// The framing as a public codec, which the client itself does not use.
 pub(crate) mod codec;
 
 /// The addresses of names.
