@@ -64,7 +64,7 @@ const CRATES: &[Layers] = &[
             "auth",
             "error/transient",
             "error/reasons",
-            "error/fault",
+            "error/cause",
             "error",
             "model/path",
             "model/event",

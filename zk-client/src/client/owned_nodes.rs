@@ -11,7 +11,7 @@ use zk_proto::{
 };
 
 use crate::driver::shared_session::{Core, ReplyReceiver, Responder};
-use crate::error::{Error, Failure, Fault, Rejected};
+use crate::error::{Cause, Error, Failure, Rejected};
 use crate::handles::client::{Call, Client, Reply};
 use crate::handles::lease::Lease;
 use crate::model::acl;
@@ -129,10 +129,10 @@ impl Client {
     ) -> Result<(R, ReplyReceiver), Error> {
         if !(options.is_ephemeral() && options.is_sequential()) {
             let rule = "an owned node is ephemeral and sequential";
-            return Err(Fault::Options { path: path.to_owned(), rule }.into());
+            return Err(Cause::Options { path: path.to_owned(), rule }.into());
         }
         if let Err(rule) = options.check() {
-            return Err(Fault::Options { path: path.to_owned(), rule }.into());
+            return Err(Cause::Options { path: path.to_owned(), rule }.into());
         }
         path::check(path)?;
         let (mode, data) = (options.mode(), Some(data));
@@ -248,12 +248,12 @@ impl Client {
                 let ExistsResponse { stat } = call.decode(&reply)?;
                 let (path, owner) = (call.path().to_owned(), stat.ephemeral_owner);
                 if client.session().map(|own| own.id) != Some(owner) {
-                    return Err(Fault::NotOwned { path, owner }.into());
+                    return Err(Cause::NotOwned { path, owner }.into());
                 }
                 let adopted = client.shared().with(|core| core.adopt(&full));
                 let id = adopted.map_err(|rejected| Error::rejected(call.op, &path, rejected))?;
                 let Some(id) = id else {
-                    return Err(Fault::AlreadyOwned { path }.into());
+                    return Err(Cause::AlreadyOwned { path }.into());
                 };
                 let node = DeleteOnDrop { client, id, released: false };
                 Ok(OwnedNode { node, path, czxid: stat.czxid, requested_at })

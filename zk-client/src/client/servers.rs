@@ -1,7 +1,7 @@
 //! The servers of an ensemble that grows, shrinks or moves while clients are connected to it.
 
 use crate::config::ConnectString;
-use crate::error::{Error, Fault};
+use crate::error::{Cause, Error};
 use crate::handles::client::Client;
 
 impl Client {
@@ -40,7 +40,7 @@ impl Client {
         if chroot.as_str().is_some() {
             let string = servers.to_owned();
             let rule = "a chroot stays as it is: only servers are named here".to_owned();
-            return Err(Fault::ConnectString { string, rule }.into());
+            return Err(Cause::ConnectString { string, rule }.into());
         }
         self.shared().set_servers(hosts);
         Ok(())

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use zk_proto::{ErrorCode, Zxid};
 
-use crate::error::{Error, Fault};
+use crate::error::{Cause, Error};
 use crate::handles::client::{Client, Reply};
 
 /// The shortest and the longest pause between two syncs to a server that is behind. The first is
@@ -88,7 +88,7 @@ impl Client {
             let timeout = client.session_timeout();
             let reached = tokio::time::timeout(timeout, client.catch_up(zxid, sync)).await;
             reached.unwrap_or_else(|_| {
-                Err(Fault::Behind { wanted: zxid, seen: client.last_zxid(), timeout }.into())
+                Err(Cause::Behind { wanted: zxid, seen: client.last_zxid(), timeout }.into())
             })
         }
     }

@@ -6,7 +6,7 @@ use zk_proto::{
 };
 
 use crate::driver::shared_session::Completion;
-use crate::error::{Error, Fault};
+use crate::error::{Cause, Error};
 use crate::handles::client::{Call, Client, Reply};
 use crate::model::acl;
 use crate::model::node::{CreateOptions, Created};
@@ -28,7 +28,7 @@ impl Client {
     /// ```
     pub fn create(&self, path: &str, data: &[u8], options: &CreateOptions<'_>) -> Reply<Created> {
         if let Err(rule) = options.check() {
-            return Reply::rejected(Fault::Options { path: path.to_owned(), rule }.into());
+            return Reply::rejected(Cause::Options { path: path.to_owned(), rule }.into());
         }
         let sequential = options.is_sequential();
         let check = if sequential { path::check_sequential } else { path::check };

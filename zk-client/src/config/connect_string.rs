@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-use crate::error::{Error, Fault};
+use crate::error::{Cause, Error};
 use crate::model::path::Chroot;
 
 /// The port of a host that is given without one.
@@ -41,7 +41,7 @@ impl FromStr for ConnectString {
     type Err = Error;
 
     fn from_str(string: &str) -> Result<Self, Error> {
-        let invalid = |rule: String| Fault::ConnectString { string: string.to_owned(), rule };
+        let invalid = |rule: String| Cause::ConnectString { string: string.to_owned(), rule };
         if string.contains("://") {
             return Err(invalid("it has no scheme: servers are HOST:PORT".to_owned()).into());
         }

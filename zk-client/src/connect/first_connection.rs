@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::driver::shared_session::SharedSession;
-use crate::error::{Error, Fault};
+use crate::error::{Cause, Error};
 use crate::handles::client::Client;
 use crate::handles::client::Reply;
 
@@ -46,7 +46,7 @@ impl FirstConnection {
             Ok(result) => result,
             Err(_) => {
                 let (timeout, attempts) = (Some(timeout), shared.attempts());
-                Err(Fault::NoServer { timeout, attempts }.into())
+                Err(Cause::NoServer { timeout, attempts }.into())
             }
         }
     }
@@ -75,7 +75,7 @@ async fn wait_first_connection(
         };
         match client.exists("/").await {
             Ok(Some(_)) => return Ok(()),
-            Ok(None) => return Err(Fault::ChrootNotFound { chroot: chroot.clone() }.into()),
+            Ok(None) => return Err(Cause::ChrootNotFound { chroot: chroot.clone() }.into()),
             Err(error) if error.is_connection_loss() => {}
             // Without the permission to read the chroot, it may well exist.
             Err(error) if error.code().is_some() => return Ok(()),
@@ -94,7 +94,7 @@ async fn unless_refused(
         Poll::Pending => refused
             .as_mut()
             .poll(cx)
-            .map(|attempts| Err(Fault::NoServer { timeout: None, attempts }.into())),
+            .map(|attempts| Err(Cause::NoServer { timeout: None, attempts }.into())),
         ready => ready,
     })
     .await

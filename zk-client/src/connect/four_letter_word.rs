@@ -5,7 +5,7 @@
 
 use crate::config::ConnectString;
 use crate::connect::builder::ClientBuilder;
-use crate::error::{Attempt, Error, Fault, Hangup};
+use crate::error::{Attempt, Cause, Error, Hangup};
 use crate::net::four_letter;
 
 impl ClientBuilder {
@@ -42,12 +42,12 @@ impl ClientBuilder {
     pub async fn four_letter_word(&self, server: &str, word: &str) -> Result<String, Error> {
         let letters = word.as_bytes().try_into();
         let Some(letters) = letters.ok().filter(|letters: &[u8; 4]| letters.is_ascii()) else {
-            return Err(Fault::Setting(format!("{word:?} is no four-letter word")).into());
+            return Err(Cause::Setting(format!("{word:?} is no four-letter word")).into());
         };
         let ConnectString { hosts, chroot } = server.parse()?;
         let ([host], None) = (hosts.as_slice(), chroot.as_str()) else {
             let (string, rule) = (server.to_owned(), "a word is for one server".to_owned());
-            return Err(Fault::ConnectString { string, rule }.into());
+            return Err(Cause::ConnectString { string, rule }.into());
         };
         let mut is_asked = false;
         let asking = four_letter::answer(&*self.connector, host, letters, &mut is_asked);
@@ -58,6 +58,6 @@ impl ClientBuilder {
             Err(_) => format!("no connection within {:?}", self.connect_timeout),
         };
         let attempt = Attempt::new(host.to_string(), why);
-        Err(Fault::Word { word: word.to_owned(), attempt }.into())
+        Err(Cause::Word { word: word.to_owned(), attempt }.into())
     }
 }

@@ -15,7 +15,7 @@ use crate::driver::clock::Clock;
 use crate::driver::shared_session::SharedSession;
 use crate::driver::task::Driver;
 use crate::driver::unique_names::UniqueNames;
-use crate::error::{Error, Fault};
+use crate::error::{Cause, Error};
 use crate::handles::client::Client;
 use crate::handles::client::Reply;
 use crate::net::hosts::Hosts;
@@ -116,13 +116,13 @@ impl ClientBuilder {
         if timeout < Duration::from_millis(1) || timeout > MAX_TIMEOUT {
             let longest = MAX_TIMEOUT.as_millis();
             let rule = format!("session timeout {timeout:?}: it is from 1 ms to {longest} ms");
-            return Err(Fault::Setting(rule).into());
+            return Err(Cause::Setting(rule).into());
         }
         if self.connect_timeout.is_zero() {
             let rule = "connect timeout 0 s: it takes some time to connect";
-            return Err(Fault::Setting(rule.to_owned()).into());
+            return Err(Cause::Setting(rule.to_owned()).into());
         }
-        tokio::runtime::Handle::try_current().map_err(|_| Fault::NoRuntime)?;
+        tokio::runtime::Handle::try_current().map_err(|_| Cause::NoRuntime)?;
         let mut random = Random::new(self.seed.unwrap_or_else(entropy));
         let client = self.seed.map_or_else(entropy, |_| random.next());
         let mut config = SessionConfig::new(timeout, hosts.len());
@@ -168,7 +168,7 @@ impl Parts {
 }
 
 fn spawn(driver: Driver) -> Result<(), Error> {
-    let runtime = tokio::runtime::Handle::try_current().map_err(|_| Fault::NoRuntime)?;
+    let runtime = tokio::runtime::Handle::try_current().map_err(|_| Cause::NoRuntime)?;
     runtime.spawn(driver.run());
     Ok(())
 }

@@ -6,7 +6,7 @@
 
 mod reasons;
 
-mod fault;
+mod cause;
 
 mod transient;
 
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use zk_proto::{ErrorCode, OpCode, Zxid};
 
-pub(crate) use self::fault::Fault;
+pub(crate) use self::cause::Cause;
 pub use self::reasons::{Attempt, Ended, Failure, Hangup, Limit, ProtocolError, Rejected};
 pub(crate) use self::reasons::{Prospect, UNANSWERED};
 pub use self::transient::Transient;
@@ -127,7 +127,7 @@ pub enum ErrorKind {
 /// ```
 #[derive(Clone)]
 pub struct Error {
-    fault: Arc<Fault>,
+    cause: Arc<Cause>,
     /// The zxid of the server's reply, if there was one.
     zxid: Option<Zxid>,
 }
@@ -135,31 +135,31 @@ pub struct Error {
 impl Error {
     /// Returns the kind of the error, to match on.
     pub fn kind(&self) -> ErrorKind {
-        match &*self.fault {
-            Fault::ConnectString { .. } => ErrorKind::InvalidConnectString,
-            Fault::Setting(_) => ErrorKind::InvalidSetting,
-            Fault::WatchSpent { .. } => ErrorKind::WatchSpent,
-            Fault::Path { .. } => ErrorKind::InvalidPath,
-            Fault::Options { .. } => ErrorKind::InvalidOptions,
-            Fault::InvalidOp { .. } => ErrorKind::InvalidOp,
-            Fault::NotOwned { .. } => ErrorKind::NotOwned,
-            Fault::AlreadyOwned { .. } => ErrorKind::AlreadyOwned,
-            Fault::TooLarge { .. } => ErrorKind::TooLarge,
-            Fault::ReplyTooLarge { .. } => ErrorKind::ReplyTooLarge,
-            Fault::TimedOut { .. } => ErrorKind::TimedOut,
-            Fault::Limit { .. } => ErrorKind::LimitExceeded,
-            Fault::NoRuntime => ErrorKind::NoRuntime,
-            Fault::NoServer { attempts, .. } if lack_credentials(attempts) => ErrorKind::AuthFailed,
-            Fault::NoServer { .. } | Fault::Word { .. } => ErrorKind::NoServer,
-            Fault::Behind { .. } => ErrorKind::Behind,
-            Fault::ChrootNotFound { .. } => ErrorKind::ChrootNotFound,
-            Fault::Refused { .. } | Fault::OpRefused { .. } => ErrorKind::Refused,
-            Fault::ConnectionLoss { .. } => ErrorKind::ConnectionLoss,
-            Fault::NeverAnswered { .. } => ErrorKind::NeverAnswered,
-            Fault::UndecodableReply { .. } => ErrorKind::Protocol,
-            Fault::Ended { ended: Ended::Expired, .. } => ErrorKind::SessionExpired,
-            Fault::Ended { ended: Ended::AuthFailed(_), .. } => ErrorKind::AuthFailed,
-            Fault::Ended { ended: Ended::Closed, .. } => ErrorKind::Closed,
+        match &*self.cause {
+            Cause::ConnectString { .. } => ErrorKind::InvalidConnectString,
+            Cause::Setting(_) => ErrorKind::InvalidSetting,
+            Cause::WatchSpent { .. } => ErrorKind::WatchSpent,
+            Cause::Path { .. } => ErrorKind::InvalidPath,
+            Cause::Options { .. } => ErrorKind::InvalidOptions,
+            Cause::InvalidOp { .. } => ErrorKind::InvalidOp,
+            Cause::NotOwned { .. } => ErrorKind::NotOwned,
+            Cause::AlreadyOwned { .. } => ErrorKind::AlreadyOwned,
+            Cause::TooLarge { .. } => ErrorKind::TooLarge,
+            Cause::ReplyTooLarge { .. } => ErrorKind::ReplyTooLarge,
+            Cause::TimedOut { .. } => ErrorKind::TimedOut,
+            Cause::Limit { .. } => ErrorKind::LimitExceeded,
+            Cause::NoRuntime => ErrorKind::NoRuntime,
+            Cause::NoServer { attempts, .. } if lack_credentials(attempts) => ErrorKind::AuthFailed,
+            Cause::NoServer { .. } | Cause::Word { .. } => ErrorKind::NoServer,
+            Cause::Behind { .. } => ErrorKind::Behind,
+            Cause::ChrootNotFound { .. } => ErrorKind::ChrootNotFound,
+            Cause::Refused { .. } | Cause::OpRefused { .. } => ErrorKind::Refused,
+            Cause::ConnectionLoss { .. } => ErrorKind::ConnectionLoss,
+            Cause::NeverAnswered { .. } => ErrorKind::NeverAnswered,
+            Cause::UndecodableReply { .. } => ErrorKind::Protocol,
+            Cause::Ended { ended: Ended::Expired, .. } => ErrorKind::SessionExpired,
+            Cause::Ended { ended: Ended::AuthFailed(_), .. } => ErrorKind::AuthFailed,
+            Cause::Ended { ended: Ended::Closed, .. } => ErrorKind::Closed,
         }
     }
 
@@ -169,18 +169,18 @@ impl Error {
     /// the write has most likely happened. For a read it is `NotApplied`, since a read changes
     /// nothing.
     pub fn outcome(&self) -> Outcome {
-        match &*self.fault {
-            Fault::ReplyTooLarge { op, .. } | Fault::NeverAnswered { op, .. } if op.is_read() => {
+        match &*self.cause {
+            Cause::ReplyTooLarge { op, .. } | Cause::NeverAnswered { op, .. } if op.is_read() => {
                 Outcome::NotApplied
             }
-            Fault::ReplyTooLarge { .. } | Fault::NeverAnswered { .. } => Outcome::Unknown,
-            Fault::Refused { op, code, .. } if op.is_write() && !code.proves_nothing_applied() => {
+            Cause::ReplyTooLarge { .. } | Cause::NeverAnswered { .. } => Outcome::Unknown,
+            Cause::Refused { op, code, .. } if op.is_write() && !code.proves_nothing_applied() => {
                 Outcome::Unknown
             }
-            Fault::ConnectionLoss { sent: true, .. }
-            | Fault::Ended { sent: true, .. }
-            | Fault::TimedOut { sent: true, .. }
-            | Fault::UndecodableReply { .. } => Outcome::Unknown,
+            Cause::ConnectionLoss { sent: true, .. }
+            | Cause::Ended { sent: true, .. }
+            | Cause::TimedOut { sent: true, .. }
+            | Cause::UndecodableReply { .. } => Outcome::Unknown,
             _ => Outcome::NotApplied,
         }
     }
@@ -189,24 +189,24 @@ impl Error {
     ///
     /// For a refused multi, this is the code of the operation that failed.
     pub fn code(&self) -> Option<ErrorCode> {
-        match &*self.fault {
-            Fault::Refused { code, .. } | Fault::OpRefused { code, .. } => Some(*code),
+        match &*self.cause {
+            Cause::Refused { code, .. } | Cause::OpRefused { code, .. } => Some(*code),
             _ => None,
         }
     }
 
     /// Returns the index of the operation that made a multi fail, counted from 0.
     pub fn failed_op(&self) -> Option<usize> {
-        match &*self.fault {
-            Fault::OpRefused { index, .. } | Fault::InvalidOp { index, .. } => Some(*index),
+        match &*self.cause {
+            Cause::OpRefused { index, .. } | Cause::InvalidOp { index, .. } => Some(*index),
             _ => None,
         }
     }
 
     /// Returns the size of the reply in bytes, if it was [too large](ErrorKind::ReplyTooLarge).
     pub fn reply_size(&self) -> Option<usize> {
-        match &*self.fault {
-            Fault::ReplyTooLarge { len, .. } => Some(*len),
+        match &*self.cause {
+            Cause::ReplyTooLarge { len, .. } => Some(*len),
             _ => None,
         }
     }
@@ -223,9 +223,9 @@ impl Error {
 
     /// Returns the servers that were tried by a connect or a four-letter word that failed.
     pub fn attempts(&self) -> &[Attempt] {
-        match &*self.fault {
-            Fault::NoServer { attempts, .. } => attempts,
-            Fault::Word { attempt, .. } => std::slice::from_ref(attempt),
+        match &*self.cause {
+            Cause::NoServer { attempts, .. } => attempts,
+            Cause::Word { attempt, .. } => std::slice::from_ref(attempt),
             _ => &[],
         }
     }
@@ -261,8 +261,8 @@ impl Error {
 
     /// The mark of an error that may pass, and the one rule about which do.
     fn transient(&self) -> Option<Transient> {
-        match &*self.fault {
-            Fault::ConnectionLoss { .. } => Some(Transient::Fault),
+        match &*self.cause {
+            Cause::ConnectionLoss { .. } => Some(Transient::Fault),
             _ if self.code() == Some(ErrorCode::THROTTLED_OP) => Some(Transient::Overload),
             _ => None,
         }
@@ -278,7 +278,7 @@ impl Error {
     /// After [`AuthFailed`](ErrorKind::AuthFailed) or a [detach](crate::Client::detach), the
     /// session itself lives on at the ensemble.
     pub fn is_session_over(&self) -> bool {
-        matches!(&*self.fault, Fault::Ended { .. })
+        matches!(&*self.cause, Cause::Ended { .. })
     }
 
     pub(crate) fn failed(op: OpCode, path: &str, failure: Failure) -> Self {
@@ -286,19 +286,19 @@ impl Error {
         match failure {
             // The session ends with this reply.
             Failure::Refused(ErrorCode::SESSION_EXPIRED) => {
-                Fault::Ended { request: Some((op, path)), ended: Ended::Expired, sent: false }
+                Cause::Ended { request: Some((op, path)), ended: Ended::Expired, sent: false }
             }
-            Failure::Refused(code) => Fault::Refused { op, path, code, no_root: None },
+            Failure::Refused(code) => Cause::Refused { op, path, code, no_root: None },
             Failure::OpRefused { index, code } => {
-                Fault::OpRefused { index, op, path, code, no_root: None }
+                Cause::OpRefused { index, op, path, code, no_root: None }
             }
-            Failure::ReplyTooLarge { len, limit } => Fault::ReplyTooLarge { op, path, len, limit },
-            Failure::ConnectionLoss { sent, why } => Fault::ConnectionLoss { op, path, sent, why },
+            Failure::ReplyTooLarge { len, limit } => Cause::ReplyTooLarge { op, path, len, limit },
+            Failure::ConnectionLoss { sent, why } => Cause::ConnectionLoss { op, path, sent, why },
             Failure::NeverAnswered { size, losses, why } => {
-                Fault::NeverAnswered { op, path, size, losses, why }
+                Cause::NeverAnswered { op, path, size, losses, why }
             }
             Failure::Ended { sent, ended } => {
-                Fault::Ended { request: Some((op, path)), ended, sent }
+                Cause::Ended { request: Some((op, path)), ended, sent }
             }
         }
         .into()
@@ -308,10 +308,10 @@ impl Error {
     /// lacks.
     pub(crate) fn below(mut self, chroot: Option<&str>) -> Self {
         if let Some(
-            Fault::Refused { op, path, code: ErrorCode::NO_NODE, no_root }
-            | Fault::OpRefused { op, path, code: ErrorCode::NO_NODE, no_root, .. },
-        ) = Arc::get_mut(&mut self.fault)
-            && fault::is_create(*op)
+            Cause::Refused { op, path, code: ErrorCode::NO_NODE, no_root }
+            | Cause::OpRefused { op, path, code: ErrorCode::NO_NODE, no_root, .. },
+        ) = Arc::get_mut(&mut self.cause)
+            && cause::is_create(*op)
             && path.rfind('/') == Some(0)
             && path.len() > 1
         {
@@ -328,10 +328,10 @@ impl Error {
     pub(crate) fn rejected(op: OpCode, path: &str, rejected: Rejected) -> Self {
         let path = path.to_owned();
         match rejected {
-            Rejected::TooLong(cause) => Fault::TooLarge { op, path, cause },
-            Rejected::Limit(limit) => Fault::Limit { op, path, limit },
+            Rejected::TooLong(why) => Cause::TooLarge { op, path, why },
+            Rejected::Limit(limit) => Cause::Limit { op, path, limit },
             Rejected::Ended(ended) => {
-                Fault::Ended { request: Some((op, path)), ended, sent: false }
+                Cause::Ended { request: Some((op, path)), ended, sent: false }
             }
         }
         .into()
@@ -344,21 +344,21 @@ fn lack_credentials(attempts: &[Attempt]) -> bool {
         && attempts.iter().all(|attempt| attempt.prospect == Prospect::NoCredential)
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
-        Self { fault: Arc::new(fault), zxid: None }
+impl From<Cause> for Error {
+    fn from(cause: Cause) -> Self {
+        Self { cause: Arc::new(cause), zxid: None }
     }
 }
 
 impl From<Ended> for Error {
     fn from(ended: Ended) -> Self {
-        Fault::Ended { request: None, ended, sent: false }.into()
+        Cause::Ended { request: None, ended, sent: false }.into()
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.fault.fmt(f)
+        self.cause.fmt(f)
     }
 }
 

@@ -18,7 +18,7 @@ use zk_proto::{Decode, DecodeError, OpCode, Operation, Reader, Zxid};
 
 use crate::driver::clock::Clock;
 use crate::driver::shared_session::{Completion, Core, ReplyReceiver, SharedSession};
-use crate::error::{Ended, Error, Failure, Fault, Rejected};
+use crate::error::{Cause, Ended, Error, Failure, Rejected};
 use crate::handles::watcher::Watcher;
 use crate::model::path::Chroot;
 use crate::session::{RawReply, RequestId, Watch, WatchKind};
@@ -215,11 +215,11 @@ impl Call {
     fn timed_out(&self, limit: Duration) -> Error {
         let (op, path) = (self.op, self.path().to_owned());
         let taken = self.request.and_then(|id| self.shared.with(|core| core.withdraw(id)));
-        Fault::TimedOut { op, path, limit, sent: taken.is_none() }.into()
+        Cause::TimedOut { op, path, limit, sent: taken.is_none() }.into()
     }
 
-    pub(crate) fn undecodable(&self, cause: DecodeError) -> Error {
-        Fault::UndecodableReply { op: self.op, path: self.path().to_owned(), cause }.into()
+    pub(crate) fn undecodable(&self, why: DecodeError) -> Error {
+        Cause::UndecodableReply { op: self.op, path: self.path().to_owned(), why }.into()
     }
 }
 

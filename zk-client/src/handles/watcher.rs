@@ -10,7 +10,7 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::coop::poll_proceed;
 
 use crate::driver::shared_session::SharedSession;
-use crate::error::{Ended, Error, Fault};
+use crate::error::{Cause, Ended, Error};
 use crate::model::event::{Change, WatchedEvent};
 use crate::model::path::Chroot;
 use crate::session::WatchId;
@@ -85,7 +85,7 @@ impl Watcher {
     pub fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Result<WatchedEvent, Error>> {
         let event = match &mut self.event {
             None => {
-                Err(Fault::WatchSpent { path: self.chroot.strip(&self.path).to_owned() }.into())
+                Err(Cause::WatchSpent { path: self.chroot.strip(&self.path).to_owned() }.into())
             }
             Some(receiver) => match received(receiver, cx) {
                 Poll::Pending => return Poll::Pending,

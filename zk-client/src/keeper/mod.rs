@@ -17,7 +17,7 @@ use self::kept::Kept;
 use self::task::KeeperTask;
 use crate::config::ConnectString;
 use crate::connect::{ClientBuilder, Parts};
-use crate::error::{Ended, Error, Fault};
+use crate::error::{Cause, Ended, Error};
 use crate::handles::client::Client;
 use crate::random::{Random, entropy};
 use crate::stats::KeeperStats;
@@ -72,7 +72,7 @@ impl ClientBuilder {
         let timeout = self.connect_timeout;
         let (keeper, mut first, task) = self.keeper(servers)?;
         let first_connection = first.first_connection();
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| Fault::NoRuntime)?;
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| Cause::NoRuntime)?;
         runtime.spawn(task.run(first));
         let waiting =
             first_connection.with_timeout(timeout, async |error| match error.is_session_over() {
@@ -97,7 +97,7 @@ impl ClientBuilder {
     /// Panics, as tokio does, in a runtime without time or io enabled.
     pub fn keep_lazily(self, servers: &str) -> Result<SessionKeeper, Error> {
         let (keeper, task) = self.keep_split(servers)?;
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| Fault::NoRuntime)?;
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| Cause::NoRuntime)?;
         runtime.spawn(task);
         Ok(keeper)
     }

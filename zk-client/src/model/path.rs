@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use zk_proto::{PathRule, check_path};
 
-use crate::error::{Error, Fault};
+use crate::error::{Cause, Error};
 
 /// Checks a path against the rules of ZooKeeper's servers, as the calls on a client do.
 ///
@@ -23,7 +23,7 @@ use crate::error::{Error, Fault};
 /// assert_eq!(error.to_string(), r#"path "/locks//invoices": a path has no empty component"#);
 /// ```
 pub fn check(path: &str) -> Result<(), Error> {
-    check_path(path).map_err(|rule| Fault::Path { path: path.to_owned(), rule }.into())
+    check_path(path).map_err(|rule| Cause::Path { path: path.to_owned(), rule }.into())
 }
 
 /// Checks a path to which the server will append digits.

@@ -11,7 +11,7 @@ use zk_proto::{
     OpCode, SetDataRequest, Stat,
 };
 
-use crate::error::{Error, Fault};
+use crate::error::{Cause, Error};
 use crate::model::node::{CreateOptions, Created};
 use crate::model::path;
 
@@ -218,7 +218,7 @@ impl<'a> Action<'a> {
     pub(crate) fn validate(&self, index: usize, owned_too: bool) -> Result<(), Error> {
         let (op, path) = (self.op(), self.path());
         let invalid =
-            |rule| Err(Fault::InvalidOp { index, op, path: path.to_owned(), rule }.into());
+            |rule| Err(Cause::InvalidOp { index, op, path: path.to_owned(), rule }.into());
         let Self::Create { options, owned, .. } = self else {
             return path::check(path);
         };

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use tokio_rustls::rustls::pki_types::ServerName as PeerName;
 
 use crate::config::Host;
-use crate::error::{Error, Fault};
+use crate::error::{Cause, Error};
 use crate::net::tls::error_text::{TlsPhase, explain};
 use crate::net::tls::material::Identity;
 use crate::net::tls::stream::Encrypted;
@@ -73,7 +73,7 @@ impl TlsConnector {
     /// nothing of its kind, a key that does not fit its certificate, or an expected name that is
     /// not valid.
     pub fn new(options: TlsOptions) -> Result<Self, Error> {
-        let invalid = |problem: String| Fault::Setting(format!("TLS: {problem}"));
+        let invalid = |problem: String| Cause::Setting(format!("TLS: {problem}"));
         if let ServerName::Expected(name) = &options.server_name {
             peer_name(name).map_err(invalid)?;
         }

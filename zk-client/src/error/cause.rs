@@ -9,7 +9,7 @@ use zk_proto::{DecodeError, EncodeError, ErrorCode, OpCode, PathRule, SessionId,
 use crate::error::reasons::{Attempt, Ended, Hangup, Limit, TOO_LARGE};
 
 #[derive(Debug, Error)]
-pub(crate) enum Fault {
+pub(crate) enum Cause {
     #[error("connect string {string:?}: {rule}")]
     ConnectString { string: String, rule: String },
     #[error("path {path:?}: {rule}")]
@@ -19,9 +19,9 @@ pub(crate) enum Fault {
     #[error("watch on {path}: its one event was handed out before; read again and watch again")]
     WatchSpent { path: String },
     #[error(
-        "{} {path}: {cause}; see Limits::max_request and the servers' jute.maxbuffer", Verb(*op)
+        "{} {path}: {why}; see Limits::max_request and the servers' jute.maxbuffer", Verb(*op)
     )]
-    TooLarge { op: OpCode, path: String, cause: EncodeError },
+    TooLarge { op: OpCode, path: String, why: EncodeError },
     #[error("{op} {path}: {limit}")]
     Limit { op: OpCode, path: String, limit: Limit },
     #[error("no tokio runtime: a client is made inside one, with time and io enabled")]
@@ -66,8 +66,8 @@ pub(crate) enum Fault {
         Verb(*op), if *sent { "no answer" } else { "not sent" }
     )]
     TimedOut { op: OpCode, path: String, limit: Duration, sent: bool },
-    #[error("{op} {path}: the server's answer does not decode: {cause}")]
-    UndecodableReply { op: OpCode, path: String, cause: DecodeError },
+    #[error("{op} {path}: the server's answer does not decode: {why}")]
+    UndecodableReply { op: OpCode, path: String, why: DecodeError },
     #[error(
         "{op} {path}: the reply has {len} bytes, and {limit} are allowed; see Limits::max_reply"
     )]
