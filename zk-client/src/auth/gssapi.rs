@@ -34,7 +34,7 @@ use crate::trace;
 /// variable `KRB5_CONFIG`), the cache of tickets that `kinit` fills (`KRB5CCNAME`), and a keytab
 /// for clients (`KRB5_CLIENT_KTNAME`), from which it gets and renews tickets by itself. It reads
 /// them anew for each connection. So a service that has a keytab needs no `kinit`, and a client
-/// whose ticket has expired is connected again once somebody has renewed the ticket.
+/// whose ticket has expired is connected again once the ticket was renewed.
 ///
 /// A server's principal is `zookeeper/HOST`, with the host's name as in the connect string. Whether
 /// the library first makes a canonical name of it by DNS is decided by `dns_canonicalize_hostname`

@@ -1,7 +1,7 @@
 //! Nodes that a client owns on a caller's behalf: created, adopted, released.
 //!
-//! Whoever has an [`OwnedNode`], or the reply that brings one, must see to it that the node is
-//! deleted. The session does that for them, also across lost connections.
+//! The node of an [`OwnedNode`], or of the reply that brings one, must be deleted in the end. The
+//! session does that, also across lost connections.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! What identifies a session to the ensemble: its id and password.
 //!
-//! Whoever knows both can resume the session, so they are a secret. This file does not know who
-//! keeps them.
+//! A program that knows both can resume the session, so they are a secret. This file does not know
+//! where they are kept.
 
 use zk_proto::{Password, SessionId};
 

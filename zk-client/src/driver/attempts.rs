@@ -1,7 +1,7 @@
 //! The last attempt at each server since the last success: what a failed connect reports.
 //!
 //! Each server is in the list at most once, so the list stays as short as that of the servers. This
-//! file makes no attempts, and does not know who waits for them.
+//! file makes no attempts, and knows no callers.
 
 use crate::config::Host;
 use crate::error::{Attempt, Prospect};

@@ -5,7 +5,7 @@
 //! returns.
 
 #[cfg(test)]
-pub(crate) mod wakes;
+pub(crate) mod wake_counter;
 
 pub(crate) mod event_queue;
 

@@ -71,7 +71,7 @@ pub(super) struct Locked {
     pub(super) core: Core,
     slots: ReplySlots,
     /// The number of batches being filled: while there are any, nothing is sent.
-    corks: usize,
+    open_batches: usize,
     /// Set while the driver sleeps. A caller that takes it must wake the driver.
     driver: Option<Waker>,
     /// The server that the client is connecting or connected to.
@@ -118,7 +118,7 @@ impl SharedSession {
         let locked = Locked {
             core,
             slots: ReplySlots::default(),
-            corks: 0,
+            open_batches: 0,
             driver: None,
             server: None,
             hosts,
@@ -162,7 +162,7 @@ impl SharedSession {
     pub(super) fn change<R>(&self, f: impl FnOnce(&mut Locked) -> R) -> R {
         let mut locked = self.lock();
         let result = f(&mut locked);
-        let driver = if locked.corks == 0 { locked.driver.take() } else { None };
+        let driver = if locked.open_batches == 0 { locked.driver.take() } else { None };
         drop(locked);
         if let Some(driver) = driver {
             driver.wake();
@@ -206,14 +206,14 @@ impl SharedSession {
         act: impl FnOnce(&mut Core, Instant, bool),
     ) -> TurnResult {
         let mut locked = self.lock();
-        let Locked { core, slots, corks, driver, .. } = &mut *locked;
+        let Locked { core, slots, open_batches, driver, .. } = &mut *locked;
         if !spent.is_empty() {
             slots.keep(spent.drain(..));
             spent.shrink_to(KEPT_EVENTS);
         }
         // Read the clock under the lock, so that time never goes back for the session.
         let reading = self.clock.read();
-        act(core, reading.now, *corks == 0);
+        act(core, reading.now, *open_batches == 0);
         core.take_events(events);
         let should_yield = events.len() > 1 && (more || !is_for_one(events));
         if should_yield {
@@ -225,10 +225,10 @@ impl SharedSession {
         TurnResult { reading, wake, ended, state, should_yield }
     }
 
-    /// Holds requests back until the cork is dropped.
-    pub(crate) fn cork(&self) -> Cork<'_> {
-        self.lock().corks += 1;
-        Cork(self)
+    /// Holds requests back until the batch is dropped.
+    pub(crate) fn open_batch(&self) -> Batch<'_> {
+        self.lock().open_batches += 1;
+        Batch(self)
     }
 
     /// Subscribes to the session's state.
@@ -331,11 +331,11 @@ impl fmt::Debug for SharedSession {
 }
 
 /// Holds requests back while it lives.
-pub(crate) struct Cork<'a>(&'a SharedSession);
+pub(crate) struct Batch<'a>(&'a SharedSession);
 
-impl Drop for Cork<'_> {
+impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        self.0.change(|locked| locked.corks -= 1);
+        self.0.change(|locked| locked.open_batches -= 1);
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Driver {
     max_reply: usize,
     alarm: Pin<Box<Sleep>>,
     /// The waker that the alarm wakes.
-    wakes: Waker,
+    alarm_waker: Waker,
     buffers: TurnBuffers,
     read_only: bool,
     /// Whether the tasks that were just woken are to run first.
@@ -75,7 +75,7 @@ impl Driver {
             sasl,
             max_reply,
             alarm,
-            wakes: Waker::noop().clone(),
+            alarm_waker: Waker::noop().clone(),
             buffers: TurnBuffers::default(),
             read_only: false,
             yields: false,
@@ -344,10 +344,10 @@ impl Driver {
         let (set, at) = (self.alarm.deadline(), reading.alarm(deadline));
         // An alarm that has fired must be polled again, even if it fired before its time. That
         // happens at the end of its runtime, whose timers do not work any more.
-        if set <= at && !self.alarm.is_elapsed() && self.wakes.will_wake(cx.waker()) {
+        if set <= at && !self.alarm.is_elapsed() && self.alarm_waker.will_wake(cx.waker()) {
             return;
         }
-        self.wakes.clone_from(cx.waker());
+        self.alarm_waker.clone_from(cx.waker());
         if at != set {
             self.alarm.as_mut().reset(at);
         }
@@ -375,7 +375,7 @@ mod tests {
     use crate::config::SessionConfig;
     use crate::driver::clock::Clock;
     use crate::driver::unique_names::UniqueNames;
-    use crate::driver::wakes::Wakes;
+    use crate::driver::wake_counter::WakeCounter;
     use crate::net::transport::TcpConnector;
     use crate::random::Random;
     use crate::session::Session;
@@ -394,7 +394,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let deadline = driver.shared.clock().now() + second;
         for _ in 0..2 {
-            let wakes = Arc::new(Wakes::default());
+            let wakes = Arc::new(WakeCounter::default());
             let waker = Waker::from(Arc::clone(&wakes));
             poll_fn(|cx| {
                 while let Poll::Ready(step) = poll_proceed(cx) {

@@ -87,7 +87,7 @@ impl Client {
     /// # }
     /// ```
     pub fn batch<R>(&self, calls: impl FnOnce() -> R) -> R {
-        let _cork = self.shared().cork();
+        let _batch = self.shared().open_batch();
         calls()
     }
 
@@ -348,7 +348,7 @@ impl<R> Reply<R> {
     /// # async fn f(ours: &Client, theirs: &Client) -> Result<(), Error> {
     /// let (stat, zxid) = ours.set_data("/config", b"2", None).with_zxid().await?;
     /// assert_eq!(stat.mzxid, zxid);
-    /// // Whoever hears of the zxid can wait for what it stands for.
+    /// // A client that learns the zxid can wait for the change that it stands for.
     /// theirs.wait_for_zxid(zxid).await?;
     /// # Ok(())
     /// # }

@@ -1,7 +1,7 @@
 //! What the handles and the future of a keeper share.
 //!
-//! It is in a watch channel, so whoever waits for a session sees each change of it. Knows nothing
-//! of how sessions are opened.
+//! It is in a watch channel, so a task that waits for a session sees each change of it. Knows
+//! nothing of how sessions are opened.
 
 use std::fmt;
 use std::sync::Arc;

@@ -248,7 +248,7 @@ impl SessionKeeper {
 
     /// Ends the keeper and closes the current session, like [`Client::close`].
     ///
-    /// The future returns when that is done; those who wait for a client or a session are told at
+    /// The future returns when that is done; calls that wait for a client or a session end at
     /// once. A first handshake that is under way gets one second to end, so that no session is left
     /// at the server.
     ///

@@ -1,9 +1,9 @@
 //! Lookups of names, each on a thread of its own.
 //!
 //! The system's resolver blocks for as long as it likes. The end of a tokio runtime waits for its
-//! blocking tasks, so a lookup that hangs would keep a service from ending. Nobody waits for these
-//! threads. There is at most one for each name: a later attempt joins the lookup that is under way.
-//! Knows nothing of connections.
+//! blocking tasks, so a lookup that hangs would keep a service from ending. No runtime waits for
+//! these threads. There is at most one for each name: a later attempt joins the lookup that is
+//! under way. Knows nothing of connections.
 
 use std::collections::HashMap;
 use std::io;
@@ -31,7 +31,7 @@ pub(crate) fn is_under_way(host: &Host) -> bool {
     LOOKUPS.lock().contains_key(host)
 }
 
-/// The lookups that have not ended, each with those who wait for it.
+/// The lookups that have not ended, each with the tasks that wait for it.
 #[derive(Debug, Default)]
 struct Lookups(Mutex<HashMap<Host, Vec<oneshot::Sender<Found>>>>);
 
@@ -89,7 +89,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Ends the lookup, and returns those who wait for it.
+    /// Ends the lookup, and returns the tasks that wait for it.
     fn end(&mut self) -> Vec<oneshot::Sender<Found>> {
         let lookups = self.lookups.take();
         lookups.and_then(|lookups| lookups.lock().remove(&self.host)).unwrap_or_default()

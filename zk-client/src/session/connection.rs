@@ -64,11 +64,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.receive(now, frame.len(), |session| match session.phase {
             Phase::Handshake => session.handle_handshake(now, &frame),
             Phase::Authenticating { xid, read_only } => {
-                session.timers.heard(now, session.timeout);
+                session.timers.received(now, session.timeout);
                 session.handle_token(now, &frame, xid, read_only)
             }
             Phase::Established => {
-                session.timers.heard(now, session.timeout);
+                session.timers.received(now, session.timeout);
                 session.handle_reply(now, frame)
             }
             Phase::Idle | Phase::Broken | Phase::Over(_) => Ok(()),
@@ -83,7 +83,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             return self.handle_frame(now, Bytes::copy_from_slice(frame));
         }
         self.receive(now, frame.len(), |session| {
-            session.timers.heard(now, session.timeout);
+            session.timers.received(now, session.timeout);
             session.handle_notification(frame)
         });
     }
@@ -106,7 +106,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 Err(DecodeError::FrameTooLong { len, limit }.into())
             }
             Phase::Established => {
-                session.timers.heard(now, session.timeout);
+                session.timers.received(now, session.timeout);
                 session.handle_head(now, head, len)
             }
             Phase::Idle | Phase::Broken | Phase::Over(_) => Ok(()),
@@ -119,7 +119,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// average. They are never evidence that the ensemble keeps the session: a lease needs replies.
     pub fn handle_part(&mut self, now: Instant, bytes: usize) {
         if self.phase == Phase::Established && bytes > 0 {
-            self.timers.heard_part(now, self.timeout, bytes);
+            self.timers.received_part(now, self.timeout, bytes);
         }
     }
 
@@ -169,22 +169,22 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let mut close_lost = false;
         let sent = self.pipeline.take_sent().collect::<Vec<_>>();
         let urgent = self.pipeline.take_urgent();
-        let suspect = match why {
+        let blamed = match why {
             Hangup::Eof | Hangup::Io(_) => self.refused_by_hang_up(now, &sent),
             _ => None,
         };
         for (index, request) in sent.into_iter().enumerate() {
             self.totals.count(request.op, |counts| counts.unanswered += 1);
             close_lost |= matches!(request.purpose, Purpose::Close);
-            let failure = match suspect {
-                Some((suspect, losses)) if suspect == index => hung_up(request.size(), losses, why),
+            let failure = match blamed {
+                Some((blamed, losses)) if blamed == index => hung_up(request.size(), losses, why),
                 _ => Failure::ConnectionLoss { sent: true, why },
             };
-            self.give_up(request, failure);
+            self.fail_request(request, failure);
         }
         // The session's own requests that were not sent are queued anew.
         for request in urgent {
-            self.give_up(request, Failure::ConnectionLoss { sent: false, why });
+            self.fail_request(request, Failure::ConnectionLoss { sent: false, why });
         }
         self.do_housekeeping(Priority::Normal);
         if self.closing && self.identity.is_none() {
@@ -227,7 +227,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 Timer::SearchLostNodes => {
                     self.owned_nodes.search_again();
                     self.do_housekeeping(Priority::Normal);
-                    if self.owned_nodes.has_suspects() {
+                    if self.owned_nodes.has_uncertain() {
                         self.schedule_search(now);
                     }
                 }
@@ -338,7 +338,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 self.totals.connections += 1;
                 // A close has the whole session timeout from here on.
                 self.timers.stop(Timer::Close);
-                self.timers.heard(now, self.timeout);
+                self.timers.received(now, self.timeout);
                 if !read_only {
                     self.leases.established(now, timeout);
                 }

@@ -78,22 +78,22 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
 impl<T, W, S: Clone> Session<T, W, S> {
     /// A request will get no reply.
-    pub(super) fn give_up(&mut self, request: PendingRequest<Purpose<T>>, failure: Failure) {
+    pub(super) fn fail_request(&mut self, request: PendingRequest<Purpose<T>>, failure: Failure) {
         let PendingRequest { xid, op, ref path, .. } = request;
         trace!(target: trace::REQUEST, xid = xid.0, %op, path, ?failure, "unanswered");
         match request.purpose {
-            Purpose::Create(node) => self.give_up_create(node, failure),
+            Purpose::Create(node) => self.fail_create(node, failure),
             Purpose::Multi(owned) => {
-                owned.into_iter().for_each(|(_, node)| self.give_up_create(node, failure));
+                owned.into_iter().for_each(|(_, node)| self.fail_create(node, failure));
             }
             Purpose::Replace(delete, create) => {
                 self.owned_nodes.unanswered(&delete, failure);
-                self.give_up_create(create, failure);
+                self.fail_create(create, failure);
             }
             Purpose::Call { token, watch } => {
                 self.complete(token, Err(failure), None);
                 let returned = watch.and_then(|id| self.watches.answered(id, None));
-                self.give_back(returned);
+                self.return_caller(returned);
             }
             Purpose::Auth(id, tokens) => match failure {
                 Failure::ConnectionLoss { .. } => self.auths.wait(id, tokens),
@@ -108,7 +108,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
-    fn give_up_create(&mut self, node: OwnedNodeId, failure: Failure) {
+    fn fail_create(&mut self, node: OwnedNodeId, failure: Failure) {
         if let Some(creator) = self.owned_nodes.create_unanswered(node, failure) {
             self.complete(creator, Err(failure), None);
         }
@@ -131,7 +131,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 let ends = if sent { &mut counts.unanswered } else { &mut counts.not_sent };
                 *ends += 1;
             });
-            self.give_up(request, Failure::Ended { sent, ended });
+            self.fail_request(request, Failure::Ended { sent, ended });
         }
         for token in self.auths.take_all() {
             self.complete(token, Err(Failure::Ended { sent: false, ended }), None);

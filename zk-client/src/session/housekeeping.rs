@@ -41,8 +41,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
         }
         while let Some(follow_up) = self.watches.poll_follow_up() {
-            // Without a server this is void: the next connection arms only the watches that are
-            // wanted.
+            // Without a server there is nothing to ask: the next connection arms only the watches
+            // that are wanted.
             if self.phase == Phase::Established && !self.closing {
                 let purpose = Purpose::FollowUp(follow_up.clone());
                 if let Err(error) =
@@ -73,8 +73,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
-    /// Sets the timer to look for suspects again: after one session timeout, and then after twice
-    /// as long each time.
+    /// Sets the timer to look for uncertain nodes again: after one session timeout, and then after
+    /// twice as long each time.
     pub(super) fn schedule_search(&mut self, now: Instant) {
         let doubled = 1_u32.checked_shl(self.owned_nodes.repetitions()).unwrap_or(u32::MAX);
         let wait = self.timeout.saturating_mul(doubled);

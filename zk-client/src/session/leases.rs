@@ -101,7 +101,8 @@ impl SessionHealth {
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     opened: Instant,
-    /// When it lapses without a proof. Nobody relies on it, so that may be after the deadline.
+    /// When it lapses without a proof. No caller relies on it yet, so that may be after the
+    /// deadline.
     until: Option<Instant>,
 }
 

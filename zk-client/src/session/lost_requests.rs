@@ -37,7 +37,7 @@ impl LostRequests {
     ) -> Option<(usize, u32)> {
         // Of several of that size, the oldest.
         let (index, largest) = requests.rev().max_by_key(|(_, kind)| kind.size)?;
-        let times = self.forget(&largest).saturating_add(1);
+        let times = self.remove(&largest).saturating_add(1);
         if self.0.len() == MAX_REMEMBERED {
             self.0.remove(0);
         }
@@ -46,8 +46,8 @@ impl LostRequests {
         Some((index, times))
     }
 
-    /// Forgets a request, since it was answered. Returns how often in a row it was lost.
-    pub(crate) fn forget(&mut self, kind: &RequestKind<&str>) -> u32 {
+    /// Removes a request, since it was answered. Returns how often in a row it was lost.
+    pub(crate) fn remove(&mut self, kind: &RequestKind<&str>) -> u32 {
         let is_same = |(lost, _): &(RequestKind, u32)| {
             let RequestKind { op, size, path } = lost;
             (*op, *size, path.as_deref()) == (kind.op, kind.size, kind.path)

@@ -55,7 +55,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let Change { kind, zxid, missed } = change;
         let (mut watchers, mut streams) = (0_usize, 0_usize);
         let Self { watches, events, .. } = self;
-        watches.end(kind, path, |watcher, path| {
+        watches.fire(kind, path, |watcher, path| {
             watchers += 1;
             events.push_back(Event::WatchFired { watcher, path, change });
         });

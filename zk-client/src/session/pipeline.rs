@@ -312,9 +312,9 @@ impl<P> Pipeline<P> {
     }
 }
 
-/// How many send times of pings are kept. A client sends up to fifteen pings in each session timeout, and hangs
-/// up after two thirds of silence: only a server that answers everything else can owe more replies
-/// than this.
+/// How many send times of pings are kept. A client sends up to fifteen pings in each session
+/// timeout, and hangs up after two thirds of silence: only a server that answers everything else
+/// can owe more replies than this.
 const MAX_PING_TIMES: usize = 12;
 
 /// The pings of one connection that have no reply.

@@ -11,7 +11,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// creates, and due deletes.
     pub(super) fn reattach(&mut self) {
         for (id, tokens) in self.auths.replay() {
-            if let Err(error) = self.prove(Priority::Urgent, id, tokens) {
+            if let Err(error) = self.queue_auth(Priority::Urgent, id, tokens) {
                 warn!(target: trace::SESSION, %error, "a credential is not sent");
             }
         }

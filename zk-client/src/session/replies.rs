@@ -82,7 +82,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ) -> Result<(), ProtocolError> {
         let request = self.pipeline.take_reply(header.xid, header.error)?;
         if let Some(kind) = request.large_kind() {
-            self.lost_requests.forget(&kind);
+            self.lost_requests.remove(&kind);
         }
         self.totals.replies_too_large += u64::from(body.is_err());
         if self.timers.is_set(Timer::Close) {
@@ -126,7 +126,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             self.end(Ended::Expired);
             return Ok(());
         }
-        if self.owned_nodes.has_suspects() && !self.timers.is_set(Timer::SearchLostNodes) {
+        if self.owned_nodes.has_uncertain() && !self.timers.is_set(Timer::SearchLostNodes) {
             self.schedule_search(now);
         }
         self.schedule_deletes(now);
@@ -153,9 +153,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
                         Err(Failure::ReplyTooLarge { .. }) => self.watches.answered_unread(id),
                         _ => self.watches.answered(id, code(&result)),
                     };
-                    self.give_back(returned);
+                    self.return_caller(returned);
                 }
-                if self.owned_nodes.has_suspects()
+                if self.owned_nodes.has_uncertain()
                     && [OpCode::GET_CHILDREN, OpCode::GET_CHILDREN2].contains(&request.op)
                     && let Ok(list) = &result
                 {

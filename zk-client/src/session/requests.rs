@@ -53,7 +53,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.accept()?;
         let id = self.auths.remember(credential, self.config.limits.max_request)?;
         if self.phase == Phase::Established {
-            self.prove(Priority::Normal, id, vec![token])?;
+            self.queue_auth(Priority::Normal, id, vec![token])?;
         } else {
             self.auths.wait(id, [token]);
         }
@@ -61,7 +61,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     /// Queues the request that sends a credential.
-    pub(super) fn prove(
+    pub(super) fn queue_auth(
         &mut self,
         priority: Priority,
         id: AuthId,
@@ -253,7 +253,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         };
         self.totals.count(request.op, |counts| counts.withdrawn += 1);
         let returned = watch.and_then(|id| self.watches.answered(id, None));
-        self.give_back(returned);
+        self.return_caller(returned);
         self.do_housekeeping(Priority::Normal);
         self.detach_if_done();
         Some(token)
@@ -374,7 +374,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// then no more removals are sent.
     pub fn unwatch(&mut self, id: WatchId, path: &str) {
         let returned = self.watches.remove(id, path);
-        self.give_back(returned);
+        self.return_caller(returned);
         self.do_housekeeping(Priority::Normal);
     }
 
@@ -384,7 +384,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// whose request has no reply yet is [unwatched](Self::unwatch).
     pub fn abandon_watch(&mut self, id: WatchId, path: &str) {
         let returned = self.watches.abandon(id, path);
-        self.give_back(returned);
+        self.return_caller(returned);
         self.do_housekeeping(Priority::Normal);
     }
 }

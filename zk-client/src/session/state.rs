@@ -339,7 +339,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.events.push_back(Event::State(state));
     }
 
-    pub(super) fn give_back(&mut self, returned: Option<CallerHandle<W, S>>) {
+    pub(super) fn return_caller(&mut self, returned: Option<CallerHandle<W, S>>) {
         self.events.extend(returned.map(Event::from));
     }
 }

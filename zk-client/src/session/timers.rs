@@ -75,7 +75,7 @@ pub(crate) struct Timers {
     /// is the next.
     lower_bound: Option<Instant>,
     /// When the last frame came, unless one of the timers that it set was stopped since.
-    heard: Option<Instant>,
+    last_received: Option<Instant>,
     /// The frame that is arriving: when its bytes last counted as a sign of life, and how many came
     /// since. `None` if no byte of it has come.
     unfinished: Option<(Instant, u128)>,
@@ -116,12 +116,12 @@ impl Timers {
 
     /// A frame came: connection and session are alive.
     #[inline]
-    pub(crate) fn heard(&mut self, now: Instant, timeout: Duration) {
-        if self.heard == Some(now) {
+    pub(crate) fn received(&mut self, now: Instant, timeout: Duration) {
+        if self.last_received == Some(now) {
             // It came together with the frame before.
             return;
         }
-        (self.heard, self.unfinished) = (Some(now), None);
+        (self.last_received, self.unfinished) = (Some(now), None);
         let Intervals { silence, expiry, .. } = self.intervals(timeout);
         self.set(Timer::Silence, now + silence);
         self.set(Timer::Expiry, now + expiry);
@@ -129,7 +129,7 @@ impl Timers {
 
     /// This many bytes came of a frame that is not complete yet. They are signs of life if they are
     /// the first of the frame, or if it has arrived at the least rate since it last gave one.
-    pub(crate) fn heard_part(&mut self, now: Instant, timeout: Duration, bytes: usize) {
+    pub(crate) fn received_part(&mut self, now: Instant, timeout: Duration, bytes: usize) {
         if let Some((since, earlier)) = self.unfinished {
             let bytes = earlier + bytes as u128;
             let elapsed = now.saturating_duration_since(since);
@@ -138,7 +138,7 @@ impl Timers {
                 return;
             }
         }
-        self.heard(now, timeout);
+        self.received(now, timeout);
         self.unfinished = Some((now, 0));
     }
 
@@ -228,7 +228,7 @@ impl Timers {
                 self.lower_bound = Some(at)
             }
             Some(_) => {}
-            None if matches!(timer, Timer::Silence | Timer::Expiry) => self.heard = None,
+            None if matches!(timer, Timer::Silence | Timer::Expiry) => self.last_received = None,
             None => {}
         }
     }
@@ -274,12 +274,12 @@ mod tests {
         let silence: fn(&mut Timers) = |timers| timers.stop(Timer::Silence);
         let expiry: fn(&mut Timers) = |timers| timers.stop(Timer::Expiry);
         for stop in [Timers::hung_up, Timers::stop_all, silence, expiry] {
-            timers.heard(now, timeout);
+            timers.received(now, timeout);
             // As happens between any two frames while a lease is open.
             timers.reset(Timer::LeaseAtRisk, None);
-            assert_eq!(timers.heard, Some(now));
+            assert_eq!(timers.last_received, Some(now));
             stop(&mut timers);
-            timers.heard(now, timeout);
+            timers.received(now, timeout);
             assert!(timers.is_set(Timer::Silence) && timers.is_set(Timer::Expiry));
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! [`Inspect`] is the third direction of a record, beside decoding and encoding, and is declared by
 //! the same tables. It walks bytes that were decoded before, so an error needs no name here: the
-//! walk stops, and whoever started it shows the rest as bytes.
+//! walk stops, and its caller shows the rest as bytes.
 
 use std::fmt;
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::config::SessionConfig;
-use crate::driver::wakes::Wakes;
+use crate::driver::wake_counter::WakeCounter;
 use crate::model::event::StreamEvent;
 use crate::random::Random;
 
@@ -52,7 +52,7 @@ fn a_driver_comes_again_by_itself_or_is_woken_by_the_next_change() {
         (vec![unwatched(), told(&one)], false, true),
     ];
     for (case, (events, more, should_yield)) in cases.into_iter().enumerate() {
-        let wakes = Arc::new(Wakes::default());
+        let wakes = Arc::new(WakeCounter::default());
         let waker = Waker::from(Arc::clone(&wakes));
         let mut buffers = TurnBuffers { events: events.into(), ..TurnBuffers::default() };
         let cx = Context::from_waker(&waker);
@@ -73,7 +73,7 @@ fn body() -> Bytes {
     Bytes::from(vec![1; 100])
 }
 
-fn poll(receiver: &mut ReplyReceiver, wakes: &Arc<Wakes>) -> Poll<Option<Bytes>> {
+fn poll(receiver: &mut ReplyReceiver, wakes: &Arc<WakeCounter>) -> Poll<Option<Bytes>> {
     let waker = Waker::from(Arc::clone(wakes));
     let answer = receiver.poll(&Context::from_waker(&waker));
     answer.map(|answer| answer.map(|(completion, _)| completion.unwrap().body))

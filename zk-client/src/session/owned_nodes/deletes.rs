@@ -2,7 +2,7 @@
 //!
 //! A delete that the server refuses is not the end: the permission may come back, and until the
 //! node is gone it stands in the way of others. So the session repeats the delete, after each
-//! session timeout and on each connection. Whoever waits for it is told of the refusal at once.
+//! session timeout and on each connection. A caller that waits for it gets the refusal at once.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl<T> OwnedNodes<T> {
         self.nodes.values().any(|node| match &node.state {
             State::Lost { .. } => node.released || node.waiting.is_some(),
             State::Deleting { .. } => !node.refused,
-            State::Creating | State::Suspect { .. } | State::Held { .. } => false,
+            State::Creating | State::Uncertain { .. } | State::Held { .. } => false,
         })
     }
 

@@ -49,10 +49,10 @@ pub(crate) struct OwnedNodes<T> {
     effects: VecDeque<Effect<T>>,
     /// How many times the session was attached to a server.
     epoch: u64,
-    /// True if a node may be in [`State::Suspect`], or in [`State::Lost`] without a search.
-    suspects: bool,
+    /// True if a node may be in [`State::Uncertain`], or in [`State::Lost`] without a search.
+    uncertain: bool,
     searches: SearchQueue,
-    /// How many times suspects were searched for again on this connection.
+    /// How many times uncertain nodes were searched for again on this connection.
     repetitions: u32,
     /// True if the server does not know getEphemerals.
     by_listing: bool,
@@ -67,7 +67,7 @@ impl<T> OwnedNodes<T> {
             nodes: BTreeMap::new(),
             effects: VecDeque::new(),
             epoch: 0,
-            suspects: false,
+            uncertain: false,
             searches: SearchQueue::default(),
             repetitions: 0,
             by_listing: false,
@@ -86,8 +86,8 @@ impl<T> OwnedNodes<T> {
 
     /// True if nodes may exist or appear later that were not found, or could not be searched for.
     #[inline]
-    pub(crate) fn has_suspects(&self) -> bool {
-        self.suspects
+    pub(crate) fn has_uncertain(&self) -> bool {
+        self.uncertain
     }
 
     /// True if the server may have refused the delete of a node that is still owned.
@@ -394,7 +394,7 @@ impl<T> OwnedNodes<T> {
         for (id, node) in self.nodes.iter_mut().filter(|(_, node)| node.open_requests == 0) {
             match &node.state {
                 State::Creating | State::Held { .. } => {}
-                State::Lost { .. } | State::Suspect { .. } => lost.push(*id),
+                State::Lost { .. } | State::Uncertain { .. } => lost.push(*id),
                 State::Deleting { path } => {
                     let path = Arc::clone(path);
                     node.send(*id, NodeOp::Delete, path, &mut self.effects);
@@ -406,7 +406,7 @@ impl<T> OwnedNodes<T> {
 
     /// The session is over, and every node with it. All callers that wait receive `failure`.
     pub(crate) fn end(&mut self, failure: Failure) {
-        (self.suspects, self.refusals) = (false, false);
+        (self.uncertain, self.refusals) = (false, false);
         self.searches = SearchQueue::default();
         let waiting = std::mem::take(&mut self.nodes).into_values().filter_map(|it| it.waiting);
         self.effects.extend(waiting.map(|token| Effect::Complete(token, Err(failure))));

@@ -58,7 +58,7 @@ pub(crate) enum State {
     /// by a server that was slow, or may be unknown to a server that had been cut off. So every
     /// list is searched for the node, it is searched for again after ever longer times, and for the
     /// last time on the next connection.
-    Suspect { epoch: u64 },
+    Uncertain { epoch: u64 },
     /// The node exists.
     Held { path: Arc<str> },
     /// The node is to be deleted.
@@ -129,7 +129,7 @@ impl<T> Owned<T> {
         requested_at: Instant,
         effects: &mut VecDeque<Effect<T>>,
     ) {
-        if !matches!(self.state, State::Lost { .. } | State::Suspect { .. }) {
+        if !matches!(self.state, State::Lost { .. } | State::Uncertain { .. }) {
             return;
         }
         let creator = self.waiting.take();

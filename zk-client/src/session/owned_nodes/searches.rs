@@ -1,6 +1,6 @@
 //! The search for nodes whose creates got no reply that proves anything.
 //!
-//! A node that is not found is suspected: it may be created or become visible later.
+//! A node that is not found is uncertain: it may be created or become visible later.
 
 use std::sync::Arc;
 
@@ -96,25 +96,25 @@ impl<T> OwnedNodes<T> {
         }
     }
 
-    /// The suspects without a request that is queued or in flight.
-    fn suspects(&mut self) -> impl Iterator<Item = (OwnedNodeId, &mut Owned<T>)> {
-        let is_suspect = |node: &Owned<T>| match node.state {
-            State::Suspect { .. } => true,
+    /// The uncertain nodes without a request that is queued or in flight.
+    fn uncertain(&mut self) -> impl Iterator<Item = (OwnedNodeId, &mut Owned<T>)> {
+        let is_uncertain = |node: &Owned<T>| match node.state {
+            State::Uncertain { .. } => true,
             // Nothing was learnt when it was searched for.
             State::Lost { .. } => node.waiting.is_none(),
             _ => false,
         };
-        self.suspects = self.nodes.values().any(is_suspect);
-        let is_idle = move |node: &Owned<T>| is_suspect(node) && node.open_requests == 0;
+        self.uncertain = self.nodes.values().any(is_uncertain);
+        let is_idle = move |node: &Owned<T>| is_uncertain(node) && node.open_requests == 0;
         self.nodes.iter_mut().map(|(id, node)| (*id, node)).filter(move |(_, it)| is_idle(it))
     }
 
-    /// A caller has listed a folder, which may contain a suspect.
+    /// A caller has listed a folder, which may contain an uncertain node.
     pub(crate) fn listed(&mut self, list: &RawReply) {
         // A list that does not decode is reported by the caller that asked for it.
         if let Ok(names) = children(list) {
             let mut found = Vec::new();
-            for (id, node) in self.suspects() {
+            for (id, node) in self.uncertain() {
                 node.set_candidates(&names);
                 found.extend((!node.candidates.is_empty()).then_some(id));
             }
@@ -122,16 +122,16 @@ impl<T> OwnedNodes<T> {
         }
     }
 
-    /// How many times suspects were searched for again on this connection.
+    /// How many times uncertain nodes were searched for again on this connection.
     pub(crate) fn repetitions(&self) -> u32 {
         self.repetitions
     }
 
-    /// Looks for the suspects again.
+    /// Looks for the uncertain nodes again.
     pub(crate) fn search_again(&mut self) {
         self.repetitions = self.repetitions.saturating_add(1);
-        let suspects = self.suspects().map(|(id, _)| id).collect();
-        self.search(suspects);
+        let uncertain = self.uncertain().map(|(id, _)| id).collect();
+        self.search(uncertain);
     }
 
     /// Asks which session owns the next candidate.
@@ -152,7 +152,7 @@ impl<T> OwnedNodes<T> {
     pub(super) fn learnt_nothing(&mut self, id: OwnedNodeId) {
         if let Some(node) = self.nodes.get_mut(&id) {
             node.report_lost(true, &mut self.effects);
-            self.suspects = true;
+            self.uncertain = true;
         }
     }
 
@@ -164,14 +164,14 @@ impl<T> OwnedNodes<T> {
         match &node.state {
             State::Lost { .. } => {
                 node.report_lost(false, &mut self.effects);
-                node.state = State::Suspect { epoch: self.epoch };
-                self.suspects = true;
+                node.state = State::Uncertain { epoch: self.epoch };
+                self.uncertain = true;
             }
             // Servers have answered on two connections that the node does not exist.
-            State::Suspect { epoch } if *epoch < self.epoch => {
+            State::Uncertain { epoch } if *epoch < self.epoch => {
                 self.nodes.remove(&id);
             }
-            State::Suspect { .. } => {}
+            State::Uncertain { .. } => {}
             State::Creating | State::Held { .. } | State::Deleting { .. } => {}
         }
     }

@@ -268,9 +268,9 @@ impl<W, S: Clone> Watches<W, S> {
         }
     }
 
-    /// Ends the one-shot watches that an event concerns. Calls `tell` with each watcher and the
+    /// Fires the one-shot watches that an event concerns. Calls `tell` with each watcher and the
     /// path.
-    pub(crate) fn end(&mut self, event: EventType, path: &str, mut tell: impl FnMut(W, Arc<str>)) {
+    pub(crate) fn fire(&mut self, event: EventType, path: &str, mut tell: impl FnMut(W, Arc<str>)) {
         let one_shots = &mut self.counts.one_shots;
         if *one_shots == 0 {
             return;
@@ -279,7 +279,7 @@ impl<W, S: Clone> Watches<W, S> {
             return;
         };
         let mut last = None;
-        at_path.end(event, |watcher| {
+        at_path.fire(event, |watcher| {
             *one_shots -= 1;
             if let Some(earlier) = last.replace(watcher) {
                 tell(earlier, Arc::clone(&path));
@@ -354,7 +354,7 @@ impl<W, S: Clone> Watches<W, S> {
         let at_path = self.by_path.entry(Arc::clone(path)).or_default();
         if at_path.is_recursive() {
             let one_shots = &mut self.counts.one_shots;
-            at_path.end(EventType::NODE_CHILDREN_CHANGED, |watcher| {
+            at_path.fire(EventType::NODE_CHILDREN_CHANGED, |watcher| {
                 *one_shots -= 1;
                 tell(CallerHandle::Once(watcher));
             });
@@ -380,8 +380,8 @@ impl<W, S: Clone> Watches<W, S> {
         !self.follow_ups.is_empty()
     }
 
-    /// The next request to queue. It is void without a connection, since the server's watches end
-    /// with their connection.
+    /// The next request to queue. It is not needed without a connection, since the server's watches
+    /// end with their connection.
     pub(crate) fn poll_follow_up(&mut self) -> Option<FollowUp> {
         self.follow_ups.pop_front()
     }
@@ -484,7 +484,7 @@ mod tests {
         assert!(watches.requested.capacity() < 2_000, "{}", watches.requested.capacity());
         for n in 0..10_000 {
             let mut seen = Vec::new();
-            watches.end(EventType::NODE_DELETED, &path(n), |who, _| seen.push(who));
+            watches.fire(EventType::NODE_DELETED, &path(n), |who, _| seen.push(who));
             assert_eq!(seen, [n]);
         }
         assert_eq!(watches.lengths(), (0, 0));

@@ -36,12 +36,12 @@ pub enum WatchKind {
 impl WatchKind {
     pub(crate) const ALL: [Self; 3] = [Self::Data, Self::Exist, Self::Child];
 
-    /// True if an event ends watches of this kind.
+    /// True if an event fires watches of this kind.
     ///
     /// A node whose data is watched exists: an event about its creation is meant for another watch,
     /// and the creation was earlier. A node whose creation is awaited does not exist: an event
     /// about its deletion answers a request that assumed that it did.
-    pub(crate) fn sees(self, event: EventType) -> bool {
+    pub(crate) fn is_fired_by(self, event: EventType) -> bool {
         match event {
             EventType::NODE_CREATED => self == Self::Exist,
             EventType::NODE_DATA_CHANGED => self != Self::Child,
@@ -250,18 +250,18 @@ impl<W, S> PathWatches<W, S> {
         std::mem::replace(&mut self.set, Set::None)
     }
 
-    /// Ends the one-shot watches that an event concerns. Calls `tell` with each watcher, within
+    /// Fires the one-shot watches that an event concerns. Calls `tell` with each watcher, within
     /// each kind in the order of their requests.
-    pub(crate) fn end(&mut self, event: EventType, mut tell: impl FnMut(W)) {
+    pub(crate) fn fire(&mut self, event: EventType, mut tell: impl FnMut(W)) {
         if let Set::One((watch_type, _), _) = self.set {
-            if matches!(watch_type, WatchType::Once(kind) if kind.sees(event))
+            if matches!(watch_type, WatchType::Once(kind) if kind.is_fired_by(event))
                 && let Set::One(_, CallerHandle::Once(watcher)) = self.take()
             {
                 tell(watcher);
             }
             return;
         }
-        for kind in WatchKind::ALL.into_iter().filter(|kind| kind.sees(event)) {
+        for kind in WatchKind::ALL.into_iter().filter(|kind| kind.is_fired_by(event)) {
             while let Some(key) = self.first(WatchType::Once(kind))
                 && let Some(CallerHandle::Once(watcher)) = self.remove_key(key)
             {

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 
 #[derive(Default)]
-pub(crate) struct Wakes(AtomicUsize);
+pub(crate) struct WakeCounter(AtomicUsize);
 
-impl Wakes {
+impl WakeCounter {
     pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-impl Wake for Wakes {
+impl Wake for WakeCounter {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
