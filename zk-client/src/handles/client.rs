@@ -109,6 +109,7 @@ impl Client {
         }
     }
 
+    /// What the reply to a request needs. The request cannot be cancelled.
     pub(crate) fn call(&self, op: OpCode, receiver: ReplyReceiver) -> Call {
         let (shared, chroot) = (Arc::clone(self.shared()), self.chroot.clone());
         Call { op, receiver, chroot, shared, request: None }
@@ -118,6 +119,8 @@ impl Client {
         Reply::rejected(Error::rejected(op, path, rejected))
     }
 
+    /// Sends a request. `path` is the one that errors name, as the caller wrote it, and `finish`
+    /// turns the answer into the result.
     pub(crate) fn send<R>(
         &self,
         path: &str,
@@ -136,6 +139,7 @@ impl Client {
         }
     }
 
+    /// The same for a request that sets a one-shot watch. `full` is its path with the chroot.
     pub(crate) fn send_watching<R>(
         &self,
         path: &str,
@@ -175,7 +179,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// The request, as far as the reply and errors need it.
+/// A request that was sent, as far as the reply and errors need it.
 pub(crate) struct Call {
     pub(crate) op: OpCode,
     pub(crate) receiver: ReplyReceiver,
