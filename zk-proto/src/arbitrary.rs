@@ -242,7 +242,8 @@ impl<T: Breakable> Broken<T> {
         self.fault
     }
 
-    /// Returns the error that [`Decode::decode_exact`] must have for them.
+    /// Returns the error that [`Decode::decode_exact`](crate::Decode::decode_exact) must have for
+    /// them.
     ///
     /// It follows from the fault and not from decoding the bytes, except where they are truncated:
     /// what a decoder needs there depends on the record.

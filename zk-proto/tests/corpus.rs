@@ -325,7 +325,7 @@ fn records_hold_over_each_other() {
 fn every_record_of_the_source_is_in_the_table() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let sources = files.filter(|path| path.is_file()).map(|path| std::fs::read_to_string(path));
+    let sources = files.filter(|path| path.is_file()).map(std::fs::read_to_string);
     let mut declared = 0;
     for source in sources.map(Result::unwrap) {
         for record in source.split("\nrecord! {\n").skip(1) {
