@@ -42,6 +42,7 @@ pub mod pause;
 pub mod race;
 pub mod raw;
 pub mod report;
+pub mod requests;
 pub mod server;
 pub mod sketch;
 

@@ -15,6 +15,8 @@ pub(crate) enum Work {
     Set(Vec<u8>),
     Children,
     CreateDelete,
+    /// To read and watch, write, and wait for the event.
+    Event(Vec<u8>),
 }
 
 pub(crate) async fn run(
@@ -33,6 +35,7 @@ pub(crate) async fn run(
         Work::Set(_) => "set",
         Work::Children => "children",
         Work::CreateDelete => "create-delete",
+        Work::Event(_) => "event",
     };
     let mut report = outcome.report(name, options);
     if let Work::Children = work {
@@ -61,6 +64,11 @@ impl loops::Work for Task {
             Work::CreateDelete => {
                 client.create(own, b"", &CreateOptions::persistent()).await?;
                 client.delete(own, None).await?;
+            }
+            Work::Event(data) => {
+                let (_, mut watch) = client.get_data_and_watch(NODE).await?;
+                client.set_data(NODE, data, None).await?;
+                watch.changed().await?;
             }
         }
         Ok(())

@@ -23,6 +23,7 @@ usage: bench [WORKLOAD] [OPTIONS]
   get            read a node; with --watches N beside so many idle ones
   set            write a node
   create-delete  create a node and delete it: an operation is both
+  event          watch a node, write it, and wait for the event, on a server that sends it
   children       list the --children N of a node
   raw            a floor: get without a client, `depth` requests in each write
   sketch         a floor: get by the plainest async client that can be written
@@ -80,6 +81,7 @@ fn run(workload: &str, options: &Options) -> Result<()> {
             "create-delete" => {
                 loops::run(loops::Work::CreateDelete, &client, &server, options).await?;
             }
+            "event" => loops::run(loops::Work::Event(data), &client, &server, options).await?,
             "watch" => watch::one_shot(&client, &server, options).await?,
             "stream" => watch::stream(&client, &server, options).await?,
             "idle" => watch::idle(&client, options).await?,

@@ -1,5 +1,5 @@
-//! The same races with the lock of the crate `zookeeper-client`, for `tests/figures`: it makes a
-//! package of this, so that the project does not depend on that crate.
+//! The same races with the lock of the crate `zookeeper-client`, for `tests/figures-locks` and
+//! `tests/figures --table`.
 
 use std::env;
 use std::sync::Arc;
