@@ -314,10 +314,15 @@ impl SharedSession {
     }
 }
 
-/// Whether all events are for one caller: the events of one stream have one reader.
+/// Whether all events are for one caller: the events of one stream have one reader, and the event
+/// of a watch right ahead of a reply is most often of the caller that watches and writes.
 fn is_for_one(events: &VecDeque<CoreEvent>) -> bool {
-    let Some(Event::StreamEvent { stream: first, .. }) = events.front() else {
-        return events.len() <= 1;
+    let first = match (events.front(), events.get(1)) {
+        (Some(Event::StreamEvent { stream, .. }), _) => stream,
+        (Some(Event::WatchFired { .. }), Some(Event::Completed { .. })) => {
+            return events.len() == 2;
+        }
+        _ => return events.len() <= 1,
     };
     events.iter().all(
         |event| matches!(event, Event::StreamEvent { stream, .. } if Arc::ptr_eq(stream, first)),

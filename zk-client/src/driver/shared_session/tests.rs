@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use zk_proto::EventType;
 
 use super::*;
 use crate::config::SessionConfig;
@@ -42,7 +43,16 @@ fn a_driver_comes_again_by_itself_or_is_woken_by_the_next_change() {
     };
     let unwatched = || Event::StreamClosed { stream: Arc::default() };
     let (one, other) = (Arc::default(), Arc::default());
-    let cases: [(Vec<CoreEvent>, bool, bool); 7] = [
+    let fired = || {
+        let (watcher, _) = oneshot::channel();
+        let change = Change { kind: EventType::NODE_DATA_CHANGED, zxid: None, missed: false };
+        Event::WatchFired { watcher, path: Arc::from("/a"), change }
+    };
+    let answered = || {
+        let result = Err(Failure::Ended { sent: false, ended: Ended::Closed });
+        Event::Completed { token: shared.open_slot("/a").0, result, zxid: None }
+    };
+    let cases: [(Vec<CoreEvent>, bool, bool); 12] = [
         (vec![], true, false),
         (vec![told(&one)], true, false),
         (vec![told(&one), told(&one), told(&one)], false, false),
@@ -50,6 +60,11 @@ fn a_driver_comes_again_by_itself_or_is_woken_by_the_next_change() {
         (vec![told(&one), told(&one), told(&other)], false, true),
         (vec![told(&one), unwatched()], false, true),
         (vec![unwatched(), told(&one)], false, true),
+        (vec![fired(), answered()], false, false),
+        (vec![fired(), answered()], true, true),
+        (vec![fired(), fired()], false, true),
+        (vec![answered(), answered()], false, true),
+        (vec![fired(), answered(), answered()], false, true),
     ];
     for (case, (events, more, should_yield)) in cases.into_iter().enumerate() {
         let wakes = Arc::new(WakeCounter::default());
