@@ -29,7 +29,7 @@ const CRATES: [Crate; 4] = [
     Crate {
         name: "zookeeper-async",
         locks: Some("zookeeper-async-locks"),
-        lacks: "all of that, and fenced writes; a lost create of a lock is not found; \
+        lacks: "the same of locks, fenced writes, and the search for a lost create; \
                 transactions, TLS, SASL, watches after a reconnect",
     },
     Crate {
