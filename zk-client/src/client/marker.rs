@@ -1,7 +1,7 @@
 //! Transactions that leave a mark, so that it is certain whether one with a lost reply was applied.
 //!
 //! A transaction on nodes that others write, too, may leave nothing by which it can be recognised
-//! later. So each one also writes its number to a node that no other client writes, the marker. The
+//! later. So each one also writes its number to a node that nothing else writes, the marker. The
 //! marker's data then tells which transactions were carried out, whatever happened to the nodes
 //! that they are about.
 
@@ -105,7 +105,7 @@ impl Marker {
     ///
     /// As [`Client::multi`]. A [`failed_op`](Error::failed_op) behind the last of `ops` is the
     /// marker: it was deleted, or may not be written. If the marker is gone when it is needed,
-    /// or another client has written to it, the error of the loss is returned, with the
+    /// or anything but this marker has written to it, the error of the loss is returned, with the
     /// outcome [`Unknown`](crate::Outcome::Unknown). The client looks for one session timeout.
     ///
     /// # Cancel safety

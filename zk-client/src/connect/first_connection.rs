@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use crate::driver::shared_session::SharedSession;
 use crate::error::{Cause, Error};
-use crate::handles::client::Client;
-use crate::handles::client::Reply;
+use crate::handles::client::{Client, Reply};
 
 /// The first connection of a client, and what must be checked on it.
 pub(crate) struct FirstConnection {

@@ -195,9 +195,9 @@ impl SharedSession {
     /// Runs one turn of the driver. `act` receives the time, and whether requests may be sent now;
     /// the session's events are added to the buffers.
     ///
-    /// If there are several events, and they are for several callers or there may be `more` to
-    /// read, the driver must schedule itself again, behind the tasks that it wakes. Otherwise the
-    /// next change of the session wakes it.
+    /// If there are several events, and they are not [for one caller](is_for_one) or there may be
+    /// `more` to read, the driver must schedule itself again, behind the tasks that it wakes.
+    /// Otherwise the next change of the session wakes it.
     pub(crate) fn turn(
         &self,
         cx: &Context<'_>,

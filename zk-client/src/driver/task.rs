@@ -311,7 +311,8 @@ impl Driver {
     /// next deadline. Ready when the connection must end.
     ///
     /// If that wakes several tasks, the driver takes its next turn behind them: the requests that
-    /// they make then leave in one write. It does the same if there may be `more` to read for a
+    /// they make then leave in one write. (The event of a watch right ahead of a reply counts as
+    /// one task with it.) It does the same if there may be `more` to read for a
     /// single reader that received several events.
     fn turn(
         &mut self,

@@ -9,8 +9,7 @@ use zk_proto::Zxid;
 
 use crate::error::{Failure, Hangup};
 use crate::model::event::{Change, SessionState, StreamEvent};
-use crate::session::watches::path_watches::CallerHandle;
-use crate::session::watches::path_watches::WatchKind;
+use crate::session::watches::path_watches::{CallerHandle, WatchKind};
 
 /// A successful reply.
 #[derive(Clone, PartialEq, Eq)]

@@ -211,23 +211,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
         understood
     }
 
-    /// Reports how a request went. `reply` is the zxid of the reply that says so, if one does.
-    #[inline]
-    pub(super) fn complete(
-        &mut self,
-        token: T,
-        result: Result<RawReply, Failure>,
-        reply: Option<Zxid>,
-    ) {
-        let zxid = match &result {
-            // Of a node that was looked for, this is not the zxid of the reply.
-            Ok(answer) => valid_zxid(answer.zxid),
-            Err(Failure::Refused(_) | Failure::OpRefused { .. }) => reply,
-            Err(_) => None,
-        };
-        self.events.push_back(Event::Completed { token, result, zxid });
-    }
-
     /// A server does not know this operation, so it is not sent again.
     fn note_unsupported(&mut self, op: OpCode) {
         let since = op.info().map(|info| info.since);

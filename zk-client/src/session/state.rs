@@ -15,10 +15,10 @@ use zk_proto::{OpCode, Xid, Zxid};
 
 use crate::auth::sasl::SaslStart;
 use crate::config::{SessionConfig, SessionIdentity};
-use crate::error::{Ended, Hangup};
+use crate::error::{Ended, Failure, Hangup};
 use crate::model::event::SessionState;
 use crate::session::auths::{AuthId, Auths};
-use crate::session::event::Event;
+use crate::session::event::{Event, RawReply};
 use crate::session::leases::Leases;
 use crate::session::lost_requests::{LostRequests, RequestKind};
 use crate::session::owned_nodes::{NodeRequest, OwnedNodeId, OwnedNodes};
@@ -341,6 +341,23 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     pub(super) fn return_caller(&mut self, returned: Option<CallerHandle<W, S>>) {
         self.events.extend(returned.map(Event::from));
+    }
+
+    /// Reports how a request went. `reply` is the zxid of the reply that says so, if one does.
+    #[inline]
+    pub(super) fn complete(
+        &mut self,
+        token: T,
+        result: Result<RawReply, Failure>,
+        reply: Option<Zxid>,
+    ) {
+        let zxid = match &result {
+            // Of a node that was looked for, this is not the zxid of the reply.
+            Ok(answer) => valid_zxid(answer.zxid),
+            Err(Failure::Refused(_) | Failure::OpRefused { .. }) => reply,
+            Err(_) => None,
+        };
+        self.events.push_back(Event::Completed { token, result, zxid });
     }
 }
 

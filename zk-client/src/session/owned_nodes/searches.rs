@@ -97,7 +97,7 @@ impl<T> OwnedNodes<T> {
     }
 
     /// The uncertain nodes without a request that is queued or in flight.
-    fn uncertain(&mut self) -> impl Iterator<Item = (OwnedNodeId, &mut Owned<T>)> {
+    fn idle_uncertain(&mut self) -> impl Iterator<Item = (OwnedNodeId, &mut Owned<T>)> {
         let is_uncertain = |node: &Owned<T>| match node.state {
             State::Uncertain { .. } => true,
             // Nothing was learnt when it was searched for.
@@ -114,7 +114,7 @@ impl<T> OwnedNodes<T> {
         // A list that does not decode is reported by the caller that asked for it.
         if let Ok(names) = children(list) {
             let mut found = Vec::new();
-            for (id, node) in self.uncertain() {
+            for (id, node) in self.idle_uncertain() {
                 node.set_candidates(&names);
                 found.extend((!node.candidates.is_empty()).then_some(id));
             }
@@ -130,7 +130,7 @@ impl<T> OwnedNodes<T> {
     /// Looks for the uncertain nodes again.
     pub(crate) fn search_again(&mut self) {
         self.repetitions = self.repetitions.saturating_add(1);
-        let uncertain = self.uncertain().map(|(id, _)| id).collect();
+        let uncertain = self.idle_uncertain().map(|(id, _)| id).collect();
         self.search(uncertain);
     }
 
