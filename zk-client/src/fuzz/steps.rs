@@ -27,7 +27,7 @@ pub const STEPS: u8 = 31;
 /// * Every watch fires at most once, and not after it was forgotten. A stream receives only changes
 ///   of its own path, from the reply to its request until it is forgotten.
 /// * A node is deleted only if it was released, and then it is deleted in the end, however often
-///   the server refuses that.
+///   the server refuses that. A session that is detached names those that it leaves behind.
 /// * A lapsed lease stays lapsed. A lease is valid only with a connection, and for less than the
 ///   timeout.
 /// * No probe is sent that no lease has asked for.
@@ -130,7 +130,8 @@ impl World {
         assert!(!detached || self.detaching, "nobody detached it");
         // A detached session lives on, so released nodes must be deleted before.
         if !self.cramped && !was_over && (!self.over || detached) {
-            self.shadow.check_gone();
+            let left_behind = if detached { self.session.undeleted() } else { Vec::new() };
+            self.shadow.check_gone(&left_behind);
         }
 
         self.session.abandon();
