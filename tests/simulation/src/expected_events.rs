@@ -158,13 +158,12 @@ pub const ENSEMBLE: &[&str] = &[
     "writes refused because the session had moved",
 ];
 
-/// The events that must have happened in any hundred histories of a tree in memory.
-pub const TREE: &[&str] = &[
+/// The events that must have happened in any hundred histories of what is followed in memory.
+pub const FOLLOWED: &[&str] = &[
     "created",
     "cut",
     "delayed",
     "deleted",
-    "deleted with all below",
     "expired",
     "expired by a reply",
     "made anew",
@@ -177,6 +176,9 @@ pub const TREE: &[&str] = &[
     "set without waiting",
     "waited",
 ];
+
+/// The same, of a tree, besides those of anything that is [followed](FOLLOWED).
+pub const TREE: &[&str] = &["deleted with all below"];
 
 /// Further events with the barrier.
 pub const BARRIER: &[&str] = &[
@@ -229,24 +231,5 @@ pub const GROUP: &[&str] = &[
     "written by the operator",
 ];
 
-/// The events that must have happened in any hundred histories of a value in memory.
-pub const CACHED: &[&str] = &[
-    "created",
-    "current",
-    "cut",
-    "delayed",
-    "deleted",
-    "expired",
-    "expired by a reply",
-    "made anew",
-    "missed much",
-    "partitioned",
-    "refused",
-    "reply lost",
-    "request lost",
-    "set",
-    "set without waiting",
-    "stale",
-    "stopped",
-    "waited",
-];
+/// The same, of the value of a node, besides those of anything that is [followed](FOLLOWED).
+pub const CACHED: &[&str] = &["current", "stale", "stopped"];

@@ -11,8 +11,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use zk_simulation::expected_events::{
-    ANY_FAMILY, BARRIER, CACHED, COUNTER, DOUBLE_BARRIER, ELECTION, ENSEMBLE, GROUP, ONE_LEVEL,
-    PARTITIONER, RELATIVES, REQUEUE, SEMAPHORE, SHARED, TREE, TWO_LEVELS,
+    ANY_FAMILY, BARRIER, CACHED, COUNTER, DOUBLE_BARRIER, ELECTION, ENSEMBLE, FOLLOWED, GROUP,
+    ONE_LEVEL, PARTITIONER, RELATIVES, REQUEUE, SEMAPHORE, SHARED, TREE, TWO_LEVELS,
 };
 use zk_simulation::{Family, Outcome, cached, ensemble, trees};
 
@@ -204,12 +204,12 @@ fn no_guard_says_that_it_holds_what_another_one_owns() {
 
 #[test]
 fn the_tree_in_memory_is_the_server_s_whatever_was_missed() {
-    explore(Model::TreeCache, &[TREE]);
+    explore(Model::TreeCache, &[FOLLOWED, TREE]);
 }
 
 #[test]
 fn the_value_in_memory_only_moves_forward_and_is_never_current_while_cut_off() {
-    explore(Model::Cached, &[CACHED]);
+    explore(Model::Cached, &[FOLLOWED, CACHED]);
 }
 
 #[test]

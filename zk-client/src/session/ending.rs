@@ -101,7 +101,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             },
             Purpose::NodeRequest(request) => self.owned_nodes.unanswered(&request, failure),
             Purpose::Arm(token, armed) => {
-                self.watches.batch_answered(&armed);
+                self.watches.end_arming(&armed);
                 self.complete(token, Err(failure), None);
             }
             Purpose::Rearm | Purpose::FollowUp(_) | Purpose::Probe | Purpose::Close => {}

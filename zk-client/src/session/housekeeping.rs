@@ -21,6 +21,7 @@ use crate::trace;
 impl<T, W, S: Clone> Session<T, W, S> {
     /// Does the pending work of owned nodes and watches. The requests of owned nodes are queued
     /// with this priority.
+    #[inline]
     pub(super) fn do_housekeeping(&mut self, priority: Priority) {
         self.do_housekeeping_after(None, priority);
     }

@@ -187,7 +187,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 understood = self.owned_nodes.answered(request, result, own);
             }
             Purpose::Arm(token, armed) => {
-                self.watches.batch_answered(&armed);
+                self.watches.end_arming(&armed);
                 self.complete(token, result, zxid);
             }
             Purpose::Rearm => {

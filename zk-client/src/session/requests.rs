@@ -116,7 +116,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let mut ids = Vec::new();
         for (path, watcher) in nodes {
             let id = self.watches.next_id();
-            self.watches.batch_queued(Arc::clone(&path));
+            self.watches.begin_arming(Arc::clone(&path));
             self.watches.set(id, WatchKind::Data, path, watcher);
             ids.push(id);
         }

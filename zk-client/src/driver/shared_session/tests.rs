@@ -88,10 +88,13 @@ fn body() -> Bytes {
     Bytes::from(vec![1; 100])
 }
 
-fn poll(receiver: &mut ReplyReceiver, wakes: &Arc<WakeCounter>) -> Poll<Option<Bytes>> {
+fn poll(
+    receiver: &mut ReplyReceiver,
+    wakes: &Arc<WakeCounter>,
+) -> Poll<Option<Result<Bytes, Failure>>> {
     let waker = Waker::from(Arc::clone(wakes));
     let answer = receiver.poll(&Context::from_waker(&waker));
-    answer.map(|answer| answer.map(|(completion, _)| completion.unwrap().body))
+    answer.map(|answer| answer.map(|(completion, _)| completion.map(|reply| reply.body)))
 }
 
 #[test]
@@ -104,7 +107,7 @@ fn an_answer_is_told_once_and_wakes_the_last_who_waited() {
     assert!(responder.answer(answered(&body())).is_some());
     let woken = [first, second.clone()].map(|wakes| wakes.count());
     assert_eq!(woken, [0, 1]);
-    assert_eq!(poll(&mut receiver, &second), Poll::Ready(Some(body())));
+    assert_eq!(poll(&mut receiver, &second), Poll::Ready(Some(Ok(body()))));
     assert_eq!(poll(&mut receiver, &second), Poll::Ready(None));
 }
 
@@ -149,12 +152,12 @@ fn a_slot_is_used_again_once_its_caller_is_done_and_not_before() {
     let (responder, mut other) = slots.open("/other");
     assert!(!std::ptr::eq(kept.as_ptr(), Arc::as_ptr(&other.slot)));
     assert_eq!(late.path(), "/late");
-    assert_eq!(poll(&mut late, &wakes), Poll::Ready(Some(body())));
+    assert_eq!(poll(&mut late, &wakes), Poll::Ready(Some(Ok(body()))));
     assert!(poll(&mut other, &wakes).is_pending());
 
     let used = Arc::as_ptr(&other.slot);
     slots.keep(responder.answer(answered(&body())).into_iter());
-    assert_eq!(poll(&mut other, &wakes), Poll::Ready(Some(body())));
+    assert_eq!(poll(&mut other, &wakes), Poll::Ready(Some(Ok(body()))));
     drop(other);
     let (_responder, mut next) = slots.open("/next");
     assert!(std::ptr::eq(used, Arc::as_ptr(&next.slot)));

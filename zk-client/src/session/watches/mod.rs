@@ -62,7 +62,7 @@ pub(crate) struct Watches<W, S> {
     /// In the order of their ids, which is that of their replies.
     requested: VecDeque<PendingWatch<W, S>>,
     /// How many paths unanswered requests are about to watch, each as often as it is in one.
-    batch_queued: usize,
+    arming: usize,
     counts: Counts,
     follow_ups: VecDeque<FollowUp>,
     /// True if the server is older than 3.5 and cannot remove watches.
@@ -75,7 +75,7 @@ impl<W, S: Clone> Watches<W, S> {
             next: 0,
             by_path: HashMap::default(),
             requested: VecDeque::new(),
-            batch_queued: 0,
+            arming: 0,
             counts: Counts::default(),
             follow_ups: VecDeque::new(),
             irremovable: false,
@@ -200,18 +200,18 @@ impl<W, S: Clone> Watches<W, S> {
     /// that is known to be left over is removed once the request is answered. An event that arrives
     /// ahead of the request ends the watches here, but the server sets its watch afterwards. That
     /// watch ends with the next event, of which no caller is notified.
-    pub(crate) fn batch_queued(&mut self, path: Arc<str>) {
-        self.by_path.entry(path).or_default().batch_queued();
-        self.batch_queued += 1;
+    pub(crate) fn begin_arming(&mut self, path: Arc<str>) {
+        self.by_path.entry(path).or_default().begin_arming();
+        self.arming += 1;
     }
 
-    /// A request that was [batch_queued](Self::batch_queued) for these paths was answered, or was
+    /// A request that [arms](Self::begin_arming) watches of these paths was answered, or was
     /// lost.
-    pub(crate) fn batch_answered<'p>(&mut self, paths: impl IntoIterator<Item = &'p Arc<str>>) {
+    pub(crate) fn end_arming<'p>(&mut self, paths: impl IntoIterator<Item = &'p Arc<str>>) {
         for path in paths {
             if let Some(at_path) = self.by_path.get_mut(path) {
-                at_path.batch_answered();
-                self.batch_queued -= 1;
+                at_path.end_arming();
+                self.arming = self.arming.saturating_sub(1);
                 if at_path.is_unused() {
                     self.prune(path);
                 }
@@ -322,13 +322,13 @@ impl<W, S: Clone> Watches<W, S> {
         }
     }
 
-    /// True if a server may send this event because it executes a request that was
-    /// [batch_queued](Self::batch_queued): it sends such an event for each of the nodes that has
+    /// True if a server may send this event because it executes a request that
+    /// [arms](Self::begin_arming) watches: it sends such an event for each of the nodes that has
     /// changed or gone. All other events are news.
     pub(crate) fn may_be_old(&self, event: EventType, path: &str) -> bool {
-        self.batch_queued > 0
+        self.arming > 0
             && !matches!(event, EventType::NODE_CREATED | EventType::NODE_CHILDREN_CHANGED)
-            && self.by_path.get(path).is_some_and(PathWatches::is_batch_queued)
+            && self.by_path.get(path).is_some_and(PathWatches::is_arming)
     }
 
     /// The parent whose children changed, if a server before 3.9 sends no event about that because

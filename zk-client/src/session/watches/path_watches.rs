@@ -89,14 +89,14 @@ pub(crate) struct PathWatches<W, S> {
     /// Unanswered requests whose watch is set here when they are answered.
     requested: u32,
     /// Unanswered requests whose watch is set here already.
-    batch_queued: u32,
+    arming: u32,
     leftover: Leftover,
     set: Set<W, S>,
 }
 
 impl<W, S> Default for PathWatches<W, S> {
     fn default() -> Self {
-        Self { requested: 0, batch_queued: 0, leftover: Leftover::None, set: Set::None }
+        Self { requested: 0, arming: 0, leftover: Leftover::None, set: Set::None }
     }
 }
 
@@ -128,22 +128,22 @@ impl<W, S> PathWatches<W, S> {
         self.requested = self.requested.saturating_sub(1);
     }
 
-    pub(crate) fn batch_queued(&mut self) {
-        self.batch_queued += 1;
+    pub(crate) fn begin_arming(&mut self) {
+        self.arming += 1;
     }
 
-    pub(crate) fn batch_answered(&mut self) {
-        self.batch_queued = self.batch_queued.saturating_sub(1);
+    pub(crate) fn end_arming(&mut self) {
+        self.arming = self.arming.saturating_sub(1);
     }
 
     /// True if an unanswered request watches this path whatever it finds.
-    pub(crate) fn is_batch_queued(&self) -> bool {
-        self.batch_queued > 0
+    pub(crate) fn is_arming(&self) -> bool {
+        self.arming > 0
     }
 
     /// True if no caller waits here, and no unanswered request sets a watch here.
     pub(crate) fn is_unused(&self) -> bool {
-        (self.requested, self.batch_queued) == (0, 0)
+        (self.requested, self.arming) == (0, 0)
             && match &self.set {
                 Set::None => true,
                 Set::One(..) => false,
@@ -160,8 +160,8 @@ impl<W, S> PathWatches<W, S> {
     /// request arrives.
     pub(crate) fn rearmed(&mut self) {
         let mut one_shots = WatchKind::ALL.into_iter().map(WatchType::Once);
-        let left = self.has_leftover() && (self.requested, self.batch_queued) != (0, 0);
-        let told_before = self.batch_queued > 0 && one_shots.any(|watch_type| self.any(watch_type));
+        let left = self.has_leftover() && (self.requested, self.arming) != (0, 0);
+        let told_before = self.arming > 0 && one_shots.any(|watch_type| self.any(watch_type));
         self.leftover = if left || told_before { Leftover::Plain } else { Leftover::None };
     }
 
@@ -196,7 +196,7 @@ impl<W, S> PathWatches<W, S> {
             WatchType::Once(_) => self.any(data) || self.any(exist),
             WatchType::Stream(_) => false,
         };
-        if !shared || self.batch_queued > 0 {
+        if !shared || self.arming > 0 {
             let left = if watch_type == RECURSIVE { Leftover::Recursive } else { Leftover::Plain };
             self.leftover = self.leftover.max(left);
         }

@@ -105,11 +105,11 @@ fn row(lines: &[Lines; 4], field: &str) -> (Vec<String>, &'static str) {
         let values = values.map(|line| line[field].as_f64()).collect::<Option<Vec<_>>>();
         values.filter(|values| !values.is_empty()).ok_or("no figure")
     });
-    let mut cells = figures.iter().map(|figures| match figures {
+    let cells = figures.iter().map(|figures| match figures {
         Ok(figures) => told(figures, digits),
         Err(why) => (*why).to_owned(),
     });
-    let mut cells = cells.by_ref().collect::<Vec<_>>();
+    let mut cells = cells.collect::<Vec<_>>();
     let [ours, peers @ ..] = &figures;
     let best = peers.iter().zip(&CLIENTS[1..]).filter_map(|(figures, (name, _))| {
         let figures = figures.as_ref().ok()?;
