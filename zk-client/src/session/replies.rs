@@ -224,7 +224,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
             warn!(target: trace::SESSION, "the server is older than 3.5");
             self.watches.cannot_remove();
         }
-        // Nobody knows getEphemerals who lacks an older way to create. Others prove nothing.
+        // A server without a create of 3.5 is taken for one without getEphemerals of 3.6, too. Any
+        // other operation that it lacks says nothing about that.
         if [OpCode::CREATE2, OpCode::CREATE_CONTAINER, OpCode::GET_EPHEMERALS].contains(&op) {
             self.owned_nodes.search_by_listing();
         }
