@@ -7,7 +7,7 @@ use zk_recipes::Barrier;
 use super::check::PROMPT;
 use super::clock::now;
 use super::judge::{self, LockRequest};
-use super::work::{Job, for_polls};
+use super::work::{Job, unless_given_up};
 
 /// The node of the barrier, in the folder where the operator deletes and writes.
 pub(super) const BARRIER: &str = "/locks/simulated/barrier";
@@ -49,7 +49,7 @@ impl Job {
                 Act::Wait => barrier.wait().await.map(|()| true),
             }
         };
-        match for_polls(polls, acting).await {
+        match unless_given_up(&self.trial, who, polls, acting).await {
             Some(Ok(is_open)) => self.saw_barrier(act, &request, since, is_open),
             Some(Err(error)) => judge::failed(&self.trial, &request, &error),
             None => self.trial.count("acquires cancelled"),

@@ -8,7 +8,7 @@ use zk_recipes::{Counter, Error, ErrorKind};
 
 use super::journal::{FOLDER, Journal};
 use super::judge::{self, LockRequest};
-use super::work::{Job, for_polls};
+use super::work::{Job, unless_given_up};
 
 /// The adds of all tasks. Each adds one.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Job {
                 of.into_iter().for_each(|(_, open)| change(open));
             };
             open(|open| *open += 1);
-            let added = for_polls(polls, counter.add(1)).await;
+            let added = unless_given_up(&self.trial, who, polls, counter.add(1)).await;
             let stays_open = match &added {
                 None => true,
                 Some(Err(error)) => error.kind() == ErrorKind::InDoubt,

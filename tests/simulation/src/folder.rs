@@ -88,22 +88,8 @@ impl Others {
         }
     }
 
-    /// Takes the permission to delete from all folders, and gives it back after a while, or when
-    /// faults end.
     pub(super) fn withhold(&self, time: Duration) {
-        let (trial, client) = (Arc::clone(&self.trial), self.client.clone());
-        let folders = folders(&trial.world.lock().unwrap().core);
-        tokio::spawn(async move {
-            for folder in &folders {
-                permit(&client, folder, Perms::ALL.without(Perms::DELETE)).await;
-            }
-            trial.world.lock().unwrap().journal.strike("delete withheld");
-            drop(timeout(time, trial.storm_is_over()).await);
-            for folder in &folders {
-                permit(&client, folder, Perms::ALL).await;
-            }
-            trial.note(|| "delete is permitted again".to_owned());
-        });
+        withhold(&self.trial, &self.client, time);
     }
 
     /// Queues a contender of another client, which leaves after a while.
@@ -136,6 +122,24 @@ impl Others {
             deleted
         });
     }
+}
+
+/// Takes the permission to delete from all folders, and gives it back after a while, or when faults
+/// end.
+pub(super) fn withhold(trial: &Arc<Trial>, client: &Client, time: Duration) {
+    let (trial, client) = (Arc::clone(trial), client.clone());
+    let folders = folders(&trial.world.lock().unwrap().core);
+    tokio::spawn(async move {
+        for folder in &folders {
+            permit(&client, folder, Perms::ALL.without(Perms::DELETE)).await;
+        }
+        trial.world.lock().unwrap().journal.strike("delete withheld");
+        drop(timeout(time, trial.storm_is_over()).await);
+        for folder in &folders {
+            permit(&client, folder, Perms::ALL).await;
+        }
+        trial.note(|| "delete is permitted again".to_owned());
+    });
 }
 
 /// Sets what everybody may do with a folder, if it is still there.

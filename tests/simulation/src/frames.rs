@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytes::BytesMut;
 use zk_proto::{
     ConnectResponse, Decode, ErrorCode, EventType, OpCode, Reader, ReplyHeader, RequestHeader,
-    WatcherEvent, Xid, Zxid, frame,
+    SessionId, WatcherEvent, Xid, Zxid, frame,
 };
 
 use super::network::Way;
@@ -17,6 +17,8 @@ pub(super) struct Heard {
     rest: BytesMut,
     /// The first frame is not a reply. True once it was read.
     is_greeted: bool,
+    /// The session, once the server has accepted it.
+    pub(super) session: Option<SessionId>,
     /// The nodes whose deletion was notified.
     pub(super) deleted: Vec<String>,
 }
@@ -29,6 +31,9 @@ impl Heard {
         while let Ok(Some(frame)) = frame::split(&mut self.rest, frame::CLIENT_FRAME_LIMIT) {
             let mut reader = Reader::new(&frame);
             if !std::mem::replace(&mut self.is_greeted, true) {
+                let greeting = ConnectResponse::decode(&mut Reader::new(&frame)).ok();
+                let session = greeting.map(|greeting| greeting.session_id);
+                self.session = session.filter(|session| session.0 != 0);
                 continue;
             }
             match ReplyHeader::decode(&mut reader) {
@@ -53,6 +58,11 @@ pub(super) fn ends(bytes: &[u8]) -> impl Iterator<Item = usize> {
         at += 4 + u32::from_be_bytes(*length) as usize;
         (at <= bytes.len()).then_some(at)
     })
+}
+
+/// True if these bytes are a ping, or the answer to one.
+pub(super) fn is_ping(bytes: &[u8]) -> bool {
+    bytes.get(4..8).is_some_and(|xid| xid == Xid::PING.0.to_be_bytes())
 }
 
 /// The first event in these bytes that `is_meant`, with its bounds in them and its node.

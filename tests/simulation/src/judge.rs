@@ -24,6 +24,9 @@ pub(super) struct LockRequest {
     pub(super) at: Instant,
 }
 
+/// Within this time after its handshake, from which a lease may count, a process asks first.
+const SINCE_HANDSHAKE: Duration = Duration::from_millis(70);
+
 /// Records the grant, and checks whether another task holds the lock at this moment.
 ///
 /// The process had received everything up to `heard` at its previous poll.
@@ -135,7 +138,7 @@ pub(super) fn begins(
         has_term || was_stopped || progress.crowds.contains(&process)
     };
     let timeout = client.session_timeout();
-    let late = (timeout * 99 / 100).saturating_sub(now() - first);
+    let late = (timeout * 99 / 100).saturating_sub(now() - first + SINCE_HANDSHAKE);
     // The lease began with 0.3 T, and a read of the own node may be answered a little later.
     let least = if is_excused { Duration::ZERO } else { late.min(timeout / 10) };
     let journal = &mut trial.world.lock().unwrap().journal;

@@ -7,7 +7,7 @@ use zk_recipes::{Election, Guard, LockState, StepDown};
 use super::journal::FOLDER;
 use super::judge;
 use super::process::Trial;
-use super::work::{Job, for_polls};
+use super::work::{Job, unless_given_up};
 
 /// A term, for as long as the work under it runs.
 struct Term {
@@ -48,7 +48,7 @@ impl Job {
                 }
             }
         };
-        match for_polls(polls, election.lead(work)).await {
+        match unless_given_up(&self.trial, who, polls, election.lead(work)).await {
             Some(Ok(())) => self.trial.count("terms to the end"),
             Some(Err(error)) => judge::failed(&self.trial, &request, &error),
             None => self.trial.count("acquires cancelled"),

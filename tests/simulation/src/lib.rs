@@ -55,6 +55,8 @@ mod kinds;
 
 mod nemesis;
 
+pub mod planned;
+
 mod check;
 
 pub mod ensemble;
@@ -82,6 +84,7 @@ pub use self::family::Family;
 use self::journal::{COUNTER, Journal, nodes};
 use self::nemesis::Nemesis;
 use self::network::{Party, World};
+use self::planned::Script;
 use self::process::{Name, Phase, Plan, TIMEOUTS, Trial};
 use self::wire::Dialer;
 use zk_inputs::Random;
@@ -115,13 +118,18 @@ pub fn run(family: Family, seed: u64, traced: bool) -> Outcome {
     let world = in_virtual_time(async {
         let mut random = Random::new(seed);
         let simulation = Simulation::new(family, &mut random, traced);
-        let world = Arc::clone(&simulation.trial.world);
-        if let Err(violation) = simulation.run(random).await {
-            world.lock().unwrap().journal.violate(violation);
-        }
-        world
+        simulation.until_the_end(random).await
     });
     Outcome::of(world.journal)
+}
+
+/// Runs a family with the faults of a script instead of a storm.
+fn run_planned(family: Family, script: Script, traced: bool) -> World {
+    in_virtual_time(async {
+        let mut random = Random::new(script.latency.as_millis() as u64);
+        let simulation = Simulation::planned(family, script, &mut random, traced);
+        simulation.until_the_end(random).await
+    })
 }
 
 /// Runs a simulation in one thread and in virtual time. All of its tasks end with it, so that
@@ -155,25 +163,31 @@ struct Simulation {
     processes: usize,
 }
 
+/// A world, and an operator in it whom no fault of the network meets.
+fn begin(script: Option<Script>, random: &mut Random, traced: bool) -> (Arc<Trial>, Client) {
+    let config = Config::new()
+        .tick_time(Duration::from_millis(TICK))
+        .max_session_timeout(Duration::from_secs(3600))
+        .max_connections_per_host(0)
+        .container_check_interval(random.millis(500..20_000))
+        .keep_history(true);
+    let mut world = World::new(config, Journal::new(traced), random.fork());
+    world.script = script;
+    let world = Arc::new(Mutex::new(world));
+    tokio::spawn(wire::pump(Arc::clone(&world)));
+    let (operator, driver) = Client::builder()
+        .seed(random.next())
+        .session_timeout(Duration::from_secs(3600))
+        .connector(Dialer { network: Arc::clone(&world), party: Party::Operator })
+        .split("zk:2181")
+        .unwrap();
+    tokio::spawn(driver);
+    (Trial::new(world), operator)
+}
+
 impl Simulation {
     fn new(family: Family, random: &mut Random, traced: bool) -> Self {
-        let config = Config::new()
-            .tick_time(Duration::from_millis(TICK))
-            .max_session_timeout(Duration::from_secs(3600))
-            .max_connections_per_host(0)
-            .container_check_interval(random.millis(500..20_000))
-            .keep_history(true);
-        let world = World::new(config, Journal::new(traced), random.fork());
-        let world = Arc::new(Mutex::new(world));
-        tokio::spawn(wire::pump(Arc::clone(&world)));
-        let (operator, driver) = Client::builder()
-            .seed(random.next())
-            .session_timeout(Duration::from_secs(3600))
-            .connector(Dialer { network: Arc::clone(&world), party: Party::Operator })
-            .split("zk:2181")
-            .unwrap();
-        tokio::spawn(driver);
-        let trial = Trial::new(world);
+        let (trial, operator) = begin(None, random, traced);
         trial.progress.lock().unwrap().permits = random.within(1..5) as u32;
         if family == Family::Semaphore && random.percent(33) {
             trial.progress.lock().unwrap().layout = Layout::KAZOO;
@@ -205,6 +219,36 @@ impl Simulation {
         Self { trial, operator, family, names, processes }
     }
 
+    /// Two processes or three, the first one with two tasks if the lock has two levels.
+    fn planned(family: Family, script: Script, random: &mut Random, traced: bool) -> Self {
+        let (trial, operator) = begin(Some(script), random, traced);
+        tokio::spawn(planned::carry_out(Arc::clone(&trial), operator.clone()));
+        let processes = random.within(2..4) as usize;
+        let mut names = Vec::new();
+        for process in 0..processes {
+            let tasks = if family.has_levels() && process == 0 { 2 } else { 1 };
+            names.extend((0..tasks).map(|task| (process, task)));
+            // What the operator prepares is there before that.
+            let late = Duration::from_millis(10);
+            let plan = Plan { process, family, tasks, late };
+            tokio::spawn(process::live(Arc::clone(&trial), plan, random.fork()));
+        }
+        {
+            let progress = &mut trial.progress.lock().unwrap();
+            (progress.permits, progress.parties) = (1, names.len() as u32);
+        }
+        Self { trial, operator, family, names, processes }
+    }
+
+    /// Runs all phases. The world has what came of them.
+    async fn until_the_end(self, random: Random) -> Arc<Mutex<World>> {
+        let world = Arc::clone(&self.trial.world);
+        if let Err(violation) = self.run(random).await {
+            world.lock().unwrap().journal.violate(violation);
+        }
+        world
+    }
+
     /// Runs all phases, until an invariant is broken.
     async fn run(&self, mut random: Random) -> Result<(), String> {
         let mut nemesis = Nemesis::new(
@@ -217,6 +261,7 @@ impl Simulation {
         let counter = self.operator.create(COUNTER, b"", &CreateOptions::persistent()).await;
         counter.map_err(|error| error.to_string())?;
         match self.family {
+            _ if self.trial.is_planned => self.all_had_a_turn().await?,
             Family::Requeue => self.disturb(&mut random, &mut nemesis).await?,
             _ => self.storm(&mut random, &mut nemesis).await?,
         }
@@ -254,7 +299,10 @@ impl Simulation {
         }
         check::grants(world.core.history(), &world.journal.grants)?;
         match self.family {
-            Family::Requeue => check::prompt(world.core.history(), &world.journal),
+            // On slow links, a turn takes longer than it may here.
+            Family::Requeue if !self.trial.is_planned => {
+                check::prompt(world.core.history(), &world.journal)
+            }
             Family::Counter => {
                 counts::check(&self.trial.progress.lock().unwrap().adds, &world.journal)
             }
@@ -272,6 +320,28 @@ impl Simulation {
             self.sound()?;
         }
         Ok(())
+    }
+
+    /// Waits until every contender had a turn, or the time for it is over.
+    async fn all_had_a_turn(&self) -> Result<(), String> {
+        let deadline = now() + TURNS_WITHIN;
+        loop {
+            self.sound()?;
+            let is_done = {
+                let progress = self.trial.progress.lock().unwrap();
+                match self.family {
+                    Family::Partitioner => shards::are_even(&progress, self.names.len()),
+                    _ => self.names.iter().all(|name| progress.served_early.contains(name)),
+                }
+            };
+            if is_done || now() >= deadline {
+                return Ok(());
+            }
+            // Nobody tells when shards are even.
+            let soon = now() + Duration::from_millis(50);
+            let next = if self.family == Family::Partitioner { soon } else { deadline };
+            drop(tokio::time::timeout_at(next.into(), self.trial.had_turn.notified()).await);
+        }
     }
 
     /// Lets all contenders requeue, turn after turn, until faults happen.

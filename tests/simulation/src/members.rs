@@ -11,8 +11,8 @@ use super::held::Held;
 use super::journal::FOLDER;
 use super::judge;
 use super::network::World;
-use super::process::Progress;
-use super::work::{Job, for_polls};
+use super::process::{Phase, Progress};
+use super::work::{Job, for_polls, unless_given_up};
 
 /// Few, so that several tasks want the same one.
 const IDS: [&str; 3] = ["ana", "ben", "eva"];
@@ -35,7 +35,7 @@ impl Job {
             return self.rest(&group).await;
         }
         let time = self.random.millis(0..1500);
-        if self.is_storm() && self.random.percent(30) {
+        if self.trial.phase() == Phase::Storm && self.random.percent(30) {
             drop(tokio::time::timeout(time, self.observe(&group, |_| ())).await);
             return;
         }
@@ -56,7 +56,7 @@ impl Job {
                 Entrance::TakesOver => group.take_over(id, data).await.map(Some),
             }
         };
-        match for_polls(polls, joining).await {
+        match unless_given_up(&self.trial, who, polls, joining).await {
             Some(Ok(Some(member))) => {
                 if matches!(entrance, Entrance::TakesOver) {
                     self.trial.count("takeovers");

@@ -420,7 +420,7 @@ impl Nemesis {
     }
 }
 
-fn kill(trial: &Trial, process: usize, machine: bool) {
+pub(super) fn kill(trial: &Trial, process: usize, machine: bool) {
     {
         let world = &mut *trial.world.lock().unwrap();
         world.journal.strike(if machine { "machine died" } else { "process died" });

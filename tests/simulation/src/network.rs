@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use tokio::io::ReadBuf;
 use zk_client::Host;
-use zk_embedded::{Config, ConnectionId, Core, Zxid};
+use zk_embedded::{Config, ConnectionId, Core, ErrorCode, Fault, Zxid};
 use zk_proto::WatcherEvent;
 
 use super::clock::now;
@@ -21,6 +21,7 @@ use super::frames;
 use super::journal::Journal;
 use super::link::{Link, Pipe, Tear};
 pub(super) use super::link::{Party, Way};
+use super::planned::{self, Fault as PlannedFault, Frame, Script};
 use super::wire::Network;
 pub(super) use super::wire::Reception;
 use zk_inputs::Random;
@@ -48,6 +49,8 @@ pub(super) struct World {
     pub(super) core: Core,
     pub(super) journal: Journal,
     pub(super) weather: Weather,
+    /// The faults at chosen frames, in a run that has these alone.
+    pub(super) script: Option<Script>,
     links: BTreeMap<ConnectionId, Link>,
     agenda: BTreeMap<(Instant, u64), Due>,
     entries: u64,
@@ -71,6 +74,7 @@ impl World {
             core: Core::new(config, now(), WALL),
             journal,
             weather: WEATHER,
+            script: None,
             links: BTreeMap::new(),
             agenda: BTreeMap::new(),
             entries: 0,
@@ -172,6 +176,7 @@ impl World {
     /// Ends the possible faults from now on. Silent connections stay silent.
     pub(super) fn mend(&mut self) {
         self.weather = WEATHER;
+        self.script.as_mut().into_iter().for_each(Script::end);
         self.links.values_mut().for_each(Link::mend);
     }
 
@@ -193,21 +198,30 @@ impl World {
 
     /// When something that is sent now arrives, behind everything that was sent before.
     fn arrival(&mut self, id: ConnectionId, way: Way) -> Option<Instant> {
-        let latency = match self.links.get(&id)?.party {
-            Party::Operator => 1,
-            Party::Process(_) => self.weather.latency,
+        let latency = match (self.links.get(&id)?.party, &self.script) {
+            (Party::Process(_), Some(script)) => script.latency,
+            (Party::Process(_), None) => self.random.millis(0..self.weather.latency + 1),
+            (Party::Operator, _) => self.random.millis(0..2),
         };
-        let at = now() + self.random.millis(0..latency + 1);
+        let at = now() + latency;
         let pipe = self.pipe(id, way)?;
         pipe.clear = pipe.clear.max(at);
         Some(pipe.clear)
     }
 
     fn carry(&mut self, id: ConnectionId, way: Way, mut bytes: Bytes) {
+        let is_planned = self.script.is_some();
         let Some(pipe) = self.pipe(id, way) else {
             return;
         };
         if pipe.is_shut || pipe.is_cut || pipe.is_silent {
+            return;
+        }
+        if is_planned {
+            let mut start = 0;
+            for end in frames::ends(&bytes) {
+                self.carry_whole(id, way, bytes.slice(std::mem::replace(&mut start, end)..end));
+            }
             return;
         }
         if pipe.is_deaf {
@@ -346,21 +360,7 @@ impl World {
                 }
                 self.journal
                     .note(|| format!("net {id} {way:?}: {}", frames::describe(way, &bytes)));
-                let Some(link) = self.links.get_mut(&id) else {
-                    return;
-                };
-                match way {
-                    Way::Up if link.at_server => {
-                        let mut input = std::mem::take(&mut link.input);
-                        input.extend_from_slice(&bytes);
-                        self.serve(|core, now| core.handle_input(now, id, &mut input));
-                        if let Some(link) = self.links.get_mut(&id) {
-                            link.input = input;
-                        }
-                    }
-                    Way::Up => {}
-                    Way::Down => link.inbox.push(&bytes),
-                }
+                self.arrive(id, way, &bytes);
             }
             Due::End(id, way) => {
                 if self.pipe(id, way).is_none_or(|pipe| pipe.is_silent) {
@@ -379,6 +379,81 @@ impl World {
                     }
                 }
             }
+        }
+    }
+
+    fn arrive(&mut self, id: ConnectionId, way: Way, bytes: &[u8]) {
+        let strikes = self.strikes(id, way, bytes);
+        let strikes_so = |fault| strikes.contains(&fault);
+        if strikes_so(PlannedFault::Cut) {
+            return self.cut(id);
+        }
+        if strikes_so(PlannedFault::Silence) {
+            self.silence(id, Way::Up);
+            return self.silence(id, Way::Down);
+        }
+        self.deliver(id, way, bytes);
+        if strikes_so(PlannedFault::CutBehind) {
+            self.cut(id);
+        }
+    }
+
+    /// The faults that strike at a frame. Those that are not of this connection are left to others.
+    fn strikes(&mut self, id: ConnectionId, way: Way, bytes: &[u8]) -> Vec<PlannedFault> {
+        let (Some(script), Some(link)) = (&mut self.script, self.links.get(&id)) else {
+            return Vec::new();
+        };
+        let Party::Process(process) = link.party else {
+            return Vec::new();
+        };
+        if frames::is_ping(bytes) {
+            return Vec::new();
+        }
+        let session = link.heard.session;
+        let frame = match way {
+            Way::Up if session.is_some() => Frame::Request,
+            _ => Frame::Other,
+        };
+        let strikes = script.strike(frame);
+        for fault in &strikes {
+            self.journal.note(|| format!("!!! {fault:?} at net {id} {way:?}"));
+            match fault {
+                PlannedFault::Refuse => {
+                    self.core.inject(Fault::refuse(ErrorCode::THROTTLED_OP));
+                    script.has_struck();
+                }
+                PlannedFault::Disown => {
+                    self.core.inject(Fault::disown(planned::unproven(process)));
+                    script.has_struck();
+                }
+                PlannedFault::Cut
+                | PlannedFault::CutBehind
+                | PlannedFault::Silence
+                | PlannedFault::Late => script.has_struck(),
+                other => script.leave(*other, process, session),
+            }
+        }
+        if strikes.contains(&PlannedFault::Late) {
+            self.stall(id, way, planned::TIMEOUT / 3);
+        }
+        strikes
+    }
+
+    fn deliver(&mut self, id: ConnectionId, way: Way, bytes: &[u8]) {
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        match way {
+            Way::Up if link.at_server => {
+                let mut input = std::mem::take(&mut link.input);
+                input.extend_from_slice(bytes);
+                self.serve(|core, now| core.handle_input(now, id, &mut input));
+                if let Some(link) = self.links.get_mut(&id) {
+                    link.input = input;
+                }
+            }
+            Way::Up => {}
+            Way::Down => link.inbox.push(bytes),
         }
     }
 
@@ -453,7 +528,7 @@ impl Network for World {
     }
 
     fn write(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {
-        let count = match self.random.percent(5) {
+        let count = match self.script.is_none() && self.random.percent(5) {
             true => self.random.within(1..bytes.len() as u64 + 1) as usize,
             false => bytes.len(),
         };
@@ -465,8 +540,11 @@ impl Network for World {
         match party {
             Party::Operator => (Reception::Accept, Duration::from_millis(1)),
             Party::Process(_) => {
-                let latency = self.weather.latency;
-                (self.weather.reception, self.random.millis(0..2 * latency + 1))
+                let latency = match &self.script {
+                    Some(script) => 2 * script.latency,
+                    None => self.random.millis(0..2 * self.weather.latency + 1),
+                };
+                (self.weather.reception, latency)
             }
         }
     }

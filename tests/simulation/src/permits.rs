@@ -7,7 +7,8 @@ use super::held::Held;
 use super::journal::FOLDER;
 use super::judge;
 use super::locks::Patience;
-use super::work::{Job, for_polls};
+use super::process::Phase;
+use super::work::{Job, for_polls, unless_given_up};
 
 impl Job {
     /// Asks for permits once.
@@ -25,10 +26,10 @@ impl Job {
         let wanted = self.random.within(1..u64::from(permits) + 1) as u32;
         let (who, request) = (self.who, self.request());
         let (patience, polls) = match self.random.within(0..10) {
+            3..5 if self.trial.phase() == Phase::Storm => (Patience::Tries, u64::MAX),
             _ if !self.is_storm() => (Patience::Waits, u64::MAX),
             0..2 => (Patience::Within(self.random.millis(0..300)), u64::MAX),
             2 => (Patience::Waits, self.random.within(1..12)),
-            3..5 => (Patience::Tries, u64::MAX),
             _ => (Patience::Waits, u64::MAX),
         };
         self.trial.note(|| format!("{who} asks for {wanted} of {permits}: {patience:?}, {polls}"));
@@ -42,7 +43,7 @@ impl Job {
                 }
             }
         };
-        match for_polls(polls, acquire).await {
+        match unless_given_up(&self.trial, who, polls, acquire).await {
             Some(Ok(Some(permit))) => {
                 judge::begins(
                     &self.trial,

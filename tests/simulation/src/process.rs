@@ -20,6 +20,7 @@ use super::gate::Gate;
 use super::held::Held;
 use super::locks::AnyLock;
 use super::network::{Party, Shared};
+use super::planned;
 use super::shards::Works;
 use super::wire::Dialer;
 use super::work::Job;
@@ -50,9 +51,13 @@ pub(super) type Name = (usize, usize);
 /// The state that processes and the nemesis share.
 pub(super) struct Trial {
     pub(super) world: Shared,
+    /// True if the faults of the storm strike at chosen frames, while tasks take plain turns.
+    pub(super) is_planned: bool,
     phase: Mutex<Phase>,
     /// Notified when the phase has changed. It wakes in order, which tokio's watch does not.
     pub(super) changed: Notify,
+    /// Notified when a task has got the lock in the storm.
+    pub(super) had_turn: Notify,
     /// Notified when a process is to give up its place; it wakes in order too.
     pub(super) called_off: Notify,
     pub(super) progress: Mutex<Progress>,
@@ -62,6 +67,8 @@ pub(super) struct Trial {
 pub(super) struct Progress {
     /// The gate of each process in its current life.
     pub(super) gates: BTreeMap<usize, Arc<Gate>>,
+    /// The tasks that got the lock before that.
+    pub(super) served_early: BTreeSet<Name>,
     /// How often each task got the lock in the calm.
     pub(super) served: BTreeMap<Name, u32>,
     /// The tasks that have stopped acquiring the lock.
@@ -91,9 +98,10 @@ pub(super) struct Progress {
 
 impl Trial {
     pub(super) fn new(world: Shared) -> Arc<Self> {
+        let is_planned = world.lock().unwrap().script.is_some();
         let (phase, progress) = (Mutex::new(Phase::Storm), Mutex::new(Progress::default()));
-        let (changed, called_off) = (Notify::new(), Notify::new());
-        Arc::new(Self { world, phase, changed, called_off, progress })
+        let (changed, had_turn, called_off) = (Notify::new(), Notify::new(), Notify::new());
+        Arc::new(Self { world, is_planned, phase, changed, had_turn, called_off, progress })
     }
 
     pub(super) fn phase(&self) -> Phase {
@@ -122,8 +130,13 @@ impl Trial {
 
     /// Records that a task got what it wanted, if that is to be counted.
     pub(super) fn serves(&self, name: Name) {
-        if self.phase() != Phase::Storm {
-            *self.progress.lock().unwrap().served.entry(name).or_default() += 1;
+        let progress = &mut self.progress.lock().unwrap();
+        match self.phase() {
+            Phase::Storm => {
+                progress.served_early.insert(name);
+                self.had_turn.notify_one();
+            }
+            _ => *progress.served.entry(name).or_default() += 1,
         }
     }
 
@@ -193,7 +206,10 @@ pub(super) async fn live(trial: Arc<Trial>, plan: Plan, mut random: Random) {
         let dialer = Dialer { network: Arc::clone(&trial.world), party: Party::Process(process) };
         let (client, driver) = Client::builder()
             .seed(seed)
-            .session_timeout(random.millis(TIMEOUTS.0..TIMEOUTS.1))
+            .session_timeout(match trial.is_planned {
+                true => planned::TIMEOUT,
+                false => random.millis(TIMEOUTS.0..TIMEOUTS.1),
+            })
             .connector(dialer)
             .split("zk:2181")
             .unwrap();

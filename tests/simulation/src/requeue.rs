@@ -1,10 +1,7 @@
 //! The work of a task where contenders requeue: it releases the lock and asks for it again in one
 //! transaction. Now and then it does something else.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use zk_recipes::Options;
@@ -14,7 +11,7 @@ use super::journal::{Grant, Role};
 use super::judge::{self, LockRequest};
 use super::locks::{AnyGuard, AnyLock, Patience};
 use super::process::Phase;
-use super::work::{Job, attend, for_polls};
+use super::work::{Job, attend, unless_given_up};
 
 /// Longer than most turns of all others together, in milliseconds.
 const AWAY: u64 = 80;
@@ -78,18 +75,8 @@ impl Job {
                 }
             }
         };
-        // An acquire that is given up is dropped here.
-        let acquired = {
-            let acquire = attend(&trial, who, acquire);
-            let mut acquire = pin!(for_polls(polls, acquire));
-            let mut called_off = pin!(trial.is_called_off(who.name.0));
-            poll_fn(|cx| match acquire.as_mut().poll(cx) {
-                Poll::Pending => called_off.as_mut().poll(cx).map(|()| None),
-                acquired => acquired,
-            })
-            .await
-        };
-        match acquired {
+        let acquire = attend(&trial, who, acquire);
+        match unless_given_up(&trial, who, polls, acquire).await {
             Some((Ok(Some(guard)), heard)) => {
                 let grant = judge::granted(&trial, &request, &self.client, &guard, Some(heard));
                 return Some((guard, grant));
@@ -110,6 +97,8 @@ impl Job {
     /// Holds the lock for a moment.
     async fn keep(&mut self, guard: &AnyGuard, grant: usize) {
         match self.random.within(0..40) {
+            // Otherwise the turns of the others are countless while a process stands still.
+            _ if self.trial.is_planned => tokio::time::sleep(Duration::from_millis(100)).await,
             0 => drop(judge::look(&self.trial, grant, guard)),
             1..16 => tokio::time::sleep(self.random.millis(0..4)).await,
             _ => {}

@@ -12,7 +12,7 @@ use super::clock::now;
 use super::held::Held;
 use super::journal::FOLDER;
 use super::judge::{self, LockRequest};
-use super::work::{Job, for_polls};
+use super::work::{Job, for_polls, unless_given_up};
 
 /// The nodes of a round, with the transactions that created them.
 type Members = Vec<(String, i64)>;
@@ -26,7 +26,7 @@ impl Job {
         let (who, request, polls) = (self.who, self.request(), self.polls(15, 20));
         self.trial.note(|| format!("{who} enters for {parties}, {polls}"));
         let trial = Arc::clone(&self.trial);
-        let entering = for_polls(polls, barrier.enter());
+        let entering = unless_given_up(&self.trial, who, polls, barrier.enter());
         let entered = tokio::select! {
             biased;
             entered = entering => entered,

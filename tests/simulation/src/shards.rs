@@ -10,7 +10,7 @@ use zk_recipes::{LockState, Partitioner, Shard};
 use super::journal::FOLDER;
 use super::judge;
 use super::process::{Progress, Trial};
-use super::work::{Job, for_polls};
+use super::work::{Job, unless_given_up};
 
 const SHARDS: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -81,7 +81,8 @@ impl Job {
         };
         // Two tasks of one process would have one id.
         let id = format!("{}-{}", who.name.0, who.name.1);
-        let member = for_polls(polls, partitioner.run_until(&id, stop, work));
+        let member =
+            unless_given_up(&self.trial, who, polls, partitioner.run_until(&id, stop, work));
         let ended = match is_cut {
             // Some are dropped while they work, and all of them before the calm is long over.
             true => tokio::time::timeout(time, member).await.unwrap_or_default(),

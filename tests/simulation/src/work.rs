@@ -86,8 +86,9 @@ impl Job {
         if is_cut { self.random.within(1..most) } else { u64::MAX }
     }
 
+    /// True if the task does all that users do, instead of taking one turn after the other.
     pub(super) fn is_storm(&self) -> bool {
-        self.trial.phase() == Phase::Storm
+        self.trial.phase() == Phase::Storm && !self.trial.is_planned
     }
 
     /// Asks for the lock once.
@@ -126,11 +127,7 @@ impl Job {
             .note(|| format!("{who} asks: {:?}, {patience:?}, polls {polls:?}", request.role));
         let trial = Arc::clone(&self.trial);
         let acquire = attend(&trial, who, lock.request(&self.owner, request.role, patience));
-        let acquired = match polls {
-            Some(polls) => for_polls(polls, acquire).await,
-            None => Some(acquire.await),
-        };
-        match acquired {
+        match unless_given_up(&trial, who, polls.unwrap_or(u64::MAX), acquire).await {
             Some((Ok(Some(guard)), heard)) => self.held(&lock, (guard, request, Some(heard))).await,
             Some((Err(error), _)) => judge::failed(&trial, &request, &error),
             Some((Ok(None), _)) if matches!(patience, Patience::Tries) => {
@@ -379,6 +376,22 @@ pub(super) async fn attend<F: Future>(trial: &Trial, who: Who, future: F) -> (F:
         let polled = future.as_mut().poll(cx).map(|output| (output, heard));
         heard = trial.world.lock().unwrap().heard(who.name.0);
         polled
+    })
+    .await
+}
+
+/// Polls at most `polls` times, and until the process is called off. What is given up is dropped.
+pub(super) async fn unless_given_up<F: Future>(
+    trial: &Trial,
+    who: Who,
+    polls: u64,
+    future: F,
+) -> Option<F::Output> {
+    let mut future = pin!(for_polls(polls, future));
+    let mut called_off = pin!(trial.is_called_off(who.name.0));
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Pending => called_off.as_mut().poll(cx).map(|()| None),
+        ended => ended,
     })
     .await
 }

@@ -164,7 +164,9 @@ fn every_link_to_a_file_leads_to_one_and_is_used() {
 fn every_mutant_and_every_simulation_that_is_named_exists() {
     let mutants = |name: &str| tests().join(format!("mutants/{name}.patch")).is_file();
     let read = |file: &str| fs::read_to_string(tests().join(file)).unwrap();
-    let simulation = read("simulation/tests/simulation.rs");
+    let simulation =
+        ["main", "faults"].map(|file| format!("simulation/tests/simulation/{file}.rs"));
+    let simulation = simulation.map(|file| read(&file)).concat();
     let families = read("simulation/src/family.rs");
     let (mut runs, mut replays, mut of_mutants) = (0, 0, 0);
     for Page { text, .. } in pages() {

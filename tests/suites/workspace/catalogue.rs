@@ -55,7 +55,7 @@ fn candidates(file: &str) -> Vec<PathBuf> {
         }
         Some(("claims", _)) => vec![tests.join("support/src").join(format!("{file}.rs"))],
         Some(("lock", _)) => vec![tests.join("locks/tests").join(format!("{file}.rs"))],
-        Some(("simulation", _)) => vec![tests.join("simulation/tests/simulation.rs")],
+        Some(("simulation", _)) => vec![tests.join("simulation/tests").join(format!("{file}.rs"))],
         _ => vec![tests.join("suites").join(format!("{file}.rs"))],
     }
 }

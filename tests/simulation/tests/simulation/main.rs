@@ -5,6 +5,9 @@
 //! runs it alone and prints its trace. With `ZK_SIM_COUNT=1` all seeds run, and those that fail are
 //! counted, which shows how many seeds it takes to find a defect.
 
+mod faults;
+
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -62,17 +65,44 @@ impl Model {
 }
 
 fn run(model: Model, seed: u64) -> Outcome {
-    catch_unwind(AssertUnwindSafe(|| model.run(seed, false))).unwrap_or_else(|panic| {
-        let message = panic
-            .downcast_ref::<String>()
-            .cloned()
-            .or_else(|| panic.downcast_ref::<&str>().map(|message| (*message).to_owned()));
-        Outcome {
-            counts: BTreeMap::new(),
-            violation: Some(format!("panic: {}", message.unwrap_or_default())),
-            trace: String::new(),
-        }
+    catch_unwind(AssertUnwindSafe(|| model.run(seed, false))).unwrap_or_else(|panic| Outcome {
+        counts: BTreeMap::new(),
+        violation: Some(panic_message(&*panic)),
+        trace: String::new(),
     })
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = panic.downcast_ref::<String>().map(String::as_str).or(text);
+    format!("panic: {}", text.unwrap_or_default())
+}
+
+/// Runs what has these numbers, and returns what failed. Unless all are wanted, it ends soon after
+/// the first failure.
+fn on_all_cores(
+    count: u64,
+    wants_all: bool,
+    run: impl Fn(u64) -> Option<String> + Sync,
+) -> BTreeMap<u64, String> {
+    let (next, failed) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
+    std::thread::scope(|scope| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while wants_all || failed.lock().unwrap().is_empty() {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        return;
+                    }
+                    if let Some(failure) = run(number) {
+                        failed.lock().unwrap().insert(number, failure);
+                    }
+                }
+            });
+        }
+    });
+    failed.into_inner().unwrap()
 }
 
 /// Checks locks of one family on one server.
@@ -89,31 +119,15 @@ fn explore(model: Model, events: &[&[&str]]) -> (BTreeMap<&'static str, u64>, u6
     let usual = if is_soak { SOAK_SEEDS } else { DEFAULT_SEEDS };
     let seeds = number("ZK_SIM_SEEDS").unwrap_or(usual);
     let name = model.name();
-    let next = AtomicU64::new(0);
     let counts = Mutex::new(BTreeMap::<&'static str, u64>::new());
     let counting = number("ZK_SIM_COUNT").is_some();
-    let failed = Mutex::new(BTreeMap::<u64, String>::new());
-    std::thread::scope(|scope| {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        for _ in 0..cores {
-            scope.spawn(|| {
-                while counting || failed.lock().unwrap().is_empty() {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds {
-                        return;
-                    }
-                    let outcome = run(model, seed);
-                    for (what, count) in outcome.counts {
-                        *counts.lock().unwrap().entry(what).or_default() += count;
-                    }
-                    if let Some(violation) = outcome.violation {
-                        failed.lock().unwrap().insert(seed, violation);
-                    }
-                }
-            });
+    let failed = on_all_cores(seeds, counting, |seed| {
+        let outcome = run(model, seed);
+        for (what, count) in outcome.counts {
+            *counts.lock().unwrap().entry(what).or_default() += count;
         }
+        outcome.violation
     });
-    let failed = failed.into_inner().unwrap();
     if counting {
         println!("{name}: {} of {seeds} seeds fail", failed.len());
     }

@@ -1,0 +1,329 @@
+//! Runs with few faults, each at a chosen frame, instead of a storm that a seed draws.
+//!
+//! Contenders take their turns, on links of one latency. The frames of their connections are
+//! numbered as they arrive, without pings, and each fault strikes at the frame with its number.
+//! What must hold is what must hold in a storm and after it.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use zk_client::{Client, SessionId};
+use zk_embedded::ErrorCode;
+
+use super::folder::withhold;
+use super::gate::Mode;
+use super::journal::nodes;
+use super::nemesis::{UNPROVEN, kill};
+use super::network::{Shared, World};
+use super::process::Trial;
+use super::{Family, Outcome};
+
+/// The session timeout of the contenders. A third of it is enough for two round trips on the
+/// slowest link.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What goes wrong at a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The connection ends in front of the frame.
+    Cut,
+    /// The connection ends behind the frame.
+    CutBehind,
+    /// Nothing arrives any more on the connection, from the frame on.
+    Silence,
+    /// What is sent in the direction of the frame from now on comes a third of the session timeout
+    /// late.
+    Late,
+    /// The server refuses the request without carrying it out.
+    Refuse,
+    /// The server carries the request out, and answers with an error that proves nothing.
+    Disown,
+    /// The session ends.
+    Expire,
+    /// What the process waits for is given up: its future is dropped.
+    GiveUp,
+    /// The process stands still, for less than its session timeout.
+    Pause,
+    /// The process stands still, for longer than its session lives.
+    Stop,
+    /// The process dies, and another one takes its place.
+    Kill,
+    /// An operator deletes a node of the process's session.
+    Delete,
+    /// An operator deletes the nodes of all contenders.
+    Purge,
+    /// An operator writes to the nodes of all contenders.
+    Write,
+    /// The server deletes the folder, if nothing is in it.
+    Reap,
+    /// Nobody may delete nodes, for a while.
+    Withhold,
+    /// The server serves nobody for a moment.
+    Restart,
+    /// The server of the process's session is cut off from the others, for a while.
+    Isolate,
+}
+
+impl Fault {
+    /// All faults.
+    pub const ALL: [Self; 18] = [
+        Self::Cut,
+        Self::CutBehind,
+        Self::Silence,
+        Self::Late,
+        Self::Refuse,
+        Self::Disown,
+        Self::Expire,
+        Self::GiveUp,
+        Self::Pause,
+        Self::Stop,
+        Self::Kill,
+        Self::Delete,
+        Self::Purge,
+        Self::Write,
+        Self::Reap,
+        Self::Withhold,
+        Self::Restart,
+        Self::Isolate,
+    ];
+
+    /// True if this fault can strike at such a frame.
+    pub fn suits(self, frame: Frame) -> bool {
+        frame == Frame::Request || !matches!(self, Self::Refuse | Self::Disown)
+    }
+}
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// A request, without handshakes.
+    Request,
+    /// Any other frame.
+    Other,
+}
+
+/// A fault at a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strike {
+    /// What goes wrong.
+    pub fault: Fault,
+    /// The number of the frame. The first one is 0.
+    pub frame: usize,
+}
+
+impl fmt::Display for Strike {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}@{}", self.fault, self.frame)
+    }
+}
+
+impl FromStr for Strike {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.split_once('@').and_then(|(name, frame)| {
+            let fault = Fault::ALL.into_iter().find(|fault| format!("{fault:?}") == name)?;
+            Some(Self { fault, frame: frame.parse().ok()? })
+        });
+        parsed.ok_or_else(|| format!("{text:?} is no fault at a frame, like Cut@7"))
+    }
+}
+
+/// A run with chosen faults.
+#[derive(Debug)]
+pub struct Course {
+    /// Its result.
+    pub outcome: Outcome,
+    /// The frames that arrived until every contender had its turn.
+    pub frames: Vec<Frame>,
+    /// How many of the faults struck.
+    pub struck: usize,
+}
+
+/// Runs a family with these faults, on links with this latency in milliseconds. What contenders do
+/// differs from latency to latency.
+pub fn run(family: Family, latency: u64, strikes: &[Strike], traced: bool) -> Course {
+    let script = Script::new(Duration::from_millis(latency), strikes);
+    let world = super::run_planned(family, script, traced);
+    let script = world.script.unwrap_or_default();
+    let outcome = Outcome::of(world.journal);
+    Course { outcome, frames: script.frames, struck: script.struck }
+}
+
+/// A fault that the network leaves to [`carry_out`], for a process and its session.
+struct Due {
+    fault: Fault,
+    process: usize,
+    session: Option<SessionId>,
+}
+
+/// The faults of a run, and the frames so far.
+#[derive(Default)]
+pub(super) struct Script {
+    pub(super) latency: Duration,
+    strikes: Vec<Strike>,
+    frames: Vec<Frame>,
+    struck: usize,
+    is_over: bool,
+    due: VecDeque<Due>,
+    wanted: Arc<Notify>,
+}
+
+impl Script {
+    pub(super) fn new(latency: Duration, strikes: &[Strike]) -> Self {
+        Self { latency, strikes: strikes.to_vec(), ..Self::default() }
+    }
+
+    /// Numbers a frame. Returns the faults that strike at it.
+    pub(super) fn strike(&mut self, frame: Frame) -> Vec<Fault> {
+        if self.is_over {
+            return Vec::new();
+        }
+        let at = self.frames.len();
+        self.frames.push(frame);
+        let here = self.strikes.iter().filter(|one| one.frame == at && one.fault.suits(frame));
+        here.map(|one| one.fault).collect()
+    }
+
+    pub(super) fn has_struck(&mut self) {
+        self.struck += 1;
+    }
+
+    /// Leaves a fault to [`carry_out`].
+    pub(super) fn leave(&mut self, fault: Fault, process: usize, session: Option<SessionId>) {
+        self.due.push_back(Due { fault, process, session });
+        self.wanted.notify_one();
+    }
+
+    /// Lets no further fault strike.
+    pub(super) fn end(&mut self) {
+        self.is_over = true;
+        self.latency = Duration::from_millis(2);
+    }
+}
+
+/// An error that does not prove that nothing was carried out.
+pub(super) fn unproven(at: usize) -> ErrorCode {
+    ErrorCode(UNPROVEN[at % UNPROVEN.len()])
+}
+
+/// Carries out the faults that are not of the network, at the moment of their frames.
+pub(super) async fn carry_out(trial: Arc<Trial>, operator: Client) {
+    let wanted = with_script(&trial.world, |script| Arc::clone(&script.wanted));
+    loop {
+        while let Some(due) = with_script(&trial.world, |script| script.due.pop_front()) {
+            if due.strike(&trial, &operator) {
+                let name = format!("{:?}", due.fault);
+                trial.note(|| format!("!!! {name} for process {}", due.process));
+                with_script(&trial.world, Script::has_struck);
+            }
+        }
+        wanted.notified().await;
+    }
+}
+
+fn with_script<R>(world: &Shared, act: impl FnOnce(&mut Script) -> R) -> R {
+    act(world.lock().unwrap().script.get_or_insert_default())
+}
+
+impl Due {
+    /// Returns false if there is nothing to do it to.
+    fn strike(&self, trial: &Arc<Trial>, operator: &Client) -> bool {
+        let world = || trial.world.lock().unwrap();
+        let Self { fault, process, session } = *self;
+        match fault {
+            Fault::Expire => session.is_some_and(|session| {
+                let mut world = world();
+                world.journal.ended_early.push(session);
+                world.serve(|core, now| core.expire(now, session))
+            }),
+            Fault::Isolate => session.is_some_and(|session| {
+                later(trial, TIMEOUT / 3, |world| world.serve(|core, now| core.heal(now)));
+                world().serve(|core, _| core.partition(session))
+            }),
+            Fault::Restart => {
+                world().serve(|core, now| core.set_serving(now, false));
+                let again =
+                    |world: &mut World| world.serve(|core, now| core.set_serving(now, true));
+                later(trial, TIMEOUT / 6, again);
+                true
+            }
+            Fault::GiveUp => {
+                trial.call_off(process);
+                true
+            }
+            Fault::Pause => stop(trial, process, TIMEOUT / 2),
+            Fault::Stop => stop(trial, process, 2 * TIMEOUT),
+            Fault::Kill => {
+                kill(trial, process, false);
+                true
+            }
+            Fault::Delete => {
+                let world = world();
+                let owner = session.map(|session| session.0);
+                let is_own = |node: &String| {
+                    let stat = world.core.stat(node);
+                    stat.map(|stat| stat.ephemeral_owner.0) == owner && owner.is_some()
+                };
+                let own = nodes(&world.core).into_iter().find(is_own);
+                drop(world);
+                own.map(|node| drop(operator.delete(&node, None))).is_some()
+            }
+            Fault::Purge => {
+                let all = nodes(&world().core);
+                all.iter().for_each(|node| drop(operator.delete(node, None)));
+                !all.is_empty()
+            }
+            Fault::Write => {
+                let all = nodes(&world().core);
+                all.iter().for_each(|node| drop(operator.set_data(node, b"written", None)));
+                !all.is_empty()
+            }
+            Fault::Reap => {
+                let mut world = world();
+                let before = world.core.last_zxid();
+                world.serve(|core, now| core.reap(now));
+                before != world.core.last_zxid()
+            }
+            Fault::Withhold => {
+                withhold(trial, operator, TIMEOUT / 2);
+                true
+            }
+            Fault::Cut
+            | Fault::CutBehind
+            | Fault::Silence
+            | Fault::Late
+            | Fault::Refuse
+            | Fault::Disown => false,
+        }
+    }
+}
+
+/// Stops a process for a while. Returns false if it is stopped already.
+fn stop(trial: &Arc<Trial>, process: usize, time: Duration) -> bool {
+    let gate = trial.progress.lock().unwrap().gates.get(&process).cloned();
+    let Some(gate) = gate.filter(|gate| gate.mode() == Mode::Open) else {
+        return false;
+    };
+    gate.set(Mode::Frozen, false);
+    let trial = Arc::clone(trial);
+    tokio::spawn(async move {
+        sleep(time).await;
+        trial.progress.lock().unwrap().woken.insert(process, super::clock::now());
+        gate.set(Mode::Open, false);
+    });
+    true
+}
+
+fn later(trial: &Arc<Trial>, time: Duration, act: impl FnOnce(&mut World) + Send + 'static) {
+    let trial = Arc::clone(trial);
+    tokio::spawn(async move {
+        sleep(time).await;
+        act(&mut trial.world.lock().unwrap());
+    });
+}

@@ -1,0 +1,156 @@
+//! Runs each recipe with every fault at every frame of a few turns, on links of several latencies,
+//! and with pairs of faults at pairs of frames.
+//!
+//! The bound: the frames are the first 64 at most of a run without faults, until each contender had
+//! a turn, and pairs are of faults that strike alone. `ZK_SIM_PAIRS` is the number of pairs that
+//! each recipe runs, spread evenly over all of them; with `ZK_SOAK` all pairs run, unless that says
+//! otherwise. `ZK_SIM_FAMILY` chooses one recipe. A run that fails is printed with the command that
+//! runs it alone and prints its trace. With `ZK_SIM_COUNT` the others run all the same.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+
+use zk_simulation::Family;
+use zk_simulation::planned::{self, Fault, Strike};
+
+use super::{number, on_all_cores, panic_message};
+
+const DEFAULT_PAIRS: usize = 200;
+
+/// At most so many frames are struck at.
+const FRAMES: usize = 64;
+
+/// The latencies of links in milliseconds, in one direction.
+const LATENCIES: [u64; 4] = [0, 2, 100, 300];
+
+/// The latencies at which pairs run.
+const OF_PAIRS: [u64; 2] = [2, 100];
+
+#[test]
+fn every_recipe_holds_with_any_fault_and_with_pairs_of_faults() {
+    let chosen = std::env::var("ZK_SIM_FAMILY").ok();
+    let is_chosen = |family: &Family| chosen.as_ref().is_none_or(|it| *it == format!("{family:?}"));
+    for family in Family::ALL.into_iter().filter(is_chosen) {
+        Search { family, runs: 0 }.run();
+    }
+}
+
+/// A search for faults that break a recipe.
+struct Search {
+    family: Family,
+    runs: usize,
+}
+
+impl Search {
+    fn run(mut self) {
+        for latency in LATENCIES {
+            self.run_all(latency, 1, |_| Vec::new());
+            let strikes = all_strikes(self.family, latency);
+            let struck = self.run_all(latency, strikes.len(), |n| vec![strikes[n]]);
+            assert!(struck.len() > strikes.len() / 2, "too few faults strike");
+            let strikes = struck.into_iter().map(|n| strikes[n]).collect::<Vec<_>>();
+            if OF_PAIRS.contains(&latency) {
+                let of = strikes.len() * (strikes.len() - 1) / 2;
+                let wanted = pairs_wanted().map_or(of, |wanted| of.min(wanted / OF_PAIRS.len()));
+                self.run_all(latency, wanted, |n| pair(&strikes, n * of / wanted).to_vec());
+            }
+        }
+    }
+
+    /// Runs numbered sets of faults until one fails. Returns the numbers of those that all struck.
+    fn run_all(
+        &mut self,
+        latency: u64,
+        count: usize,
+        faults: impl Fn(usize) -> Vec<Strike> + Sync,
+    ) -> Vec<usize> {
+        let (family, counting) = (self.family, number("ZK_SIM_COUNT").is_some());
+        let struck = Mutex::new(Vec::new());
+        let failed = on_all_cores(count as u64, counting, |n| {
+            let (n, faults) = (n as usize, faults(n as usize));
+            let ran = run(family, latency, &faults);
+            if ran == Ok(faults.len()) {
+                struck.lock().unwrap().push(n);
+            }
+            ran.err()
+        });
+        let mut struck = struck.into_inner().unwrap();
+        struck.sort_unstable();
+        let (size, all) = (faults(0).len(), struck.len());
+        println!("{family:?}, {latency} ms: {count} runs with faults: {size}, all struck in {all}");
+        if counting {
+            failed.values().for_each(|failure| println!("{failure}"));
+            println!("{family:?}: {} of {count} runs fail", failed.len());
+        } else if let Some((n, failure)) = failed.first_key_value() {
+            panic!("after {} runs: {failure}", self.runs + *n as usize);
+        }
+        self.runs += count;
+        struck
+    }
+}
+
+/// Returns the number of faults that struck.
+fn run(family: Family, latency: u64, strikes: &[Strike]) -> Result<usize, String> {
+    let run = || planned::run(family, latency, strikes, false);
+    let (struck, violation) = match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(course) => (course.struck, course.outcome.violation),
+        Err(panic) => (0, Some(panic_message(&*panic))),
+    };
+    let Some(violation) = violation else {
+        return Ok(struck);
+    };
+    let faults = strikes.iter().map(Strike::to_string).collect::<Vec<_>>().join(" ");
+    Err(format!(
+        "{family:?}, {latency} ms, '{faults}': {violation}\nreplay: ZK_SIM_FAMILY={family:?} \
+         ZK_SIM_LATENCY={latency} ZK_SIM_FAULTS='{faults}' cargo test -p zk-simulation \
+         trace_of_faults -- --nocapture"
+    ))
+}
+
+/// All single faults at the frames of a run without faults.
+fn all_strikes(family: Family, latency: u64) -> Vec<Strike> {
+    let frames = planned::run(family, latency, &[], false).frames;
+    let at = |(frame, what)| {
+        let faults = Fault::ALL.into_iter().filter(move |fault| fault.suits(what));
+        faults.map(move |fault| Strike { fault, frame })
+    };
+    frames.into_iter().take(FRAMES).enumerate().flat_map(at).collect()
+}
+
+/// Pair number `n` of all pairs of different faults, the earlier frame first.
+fn pair(strikes: &[Strike], n: usize) -> [Strike; 2] {
+    let later = (1 + 8 * n).isqrt().div_ceil(2);
+    let earlier = n - later * (later - 1) / 2;
+    [strikes[earlier], strikes[later]]
+}
+
+fn pairs_wanted() -> Option<usize> {
+    match number("ZK_SIM_PAIRS") {
+        None if std::env::var_os("ZK_SOAK").is_some() => None,
+        wanted => Some(wanted.map_or(DEFAULT_PAIRS, |wanted| wanted as usize)),
+    }
+}
+
+/// Prints the trace of a run with `ZK_SIM_FAULTS`, of one family, `ZK_SIM_FAMILY`.
+#[test]
+fn trace_of_faults() {
+    let name = std::env::var("ZK_SIM_FAMILY").unwrap_or_else(|_| "Lock".to_owned());
+    let family = Family::ALL.into_iter().find(|family| format!("{family:?}") == name);
+    let faults = std::env::var("ZK_SIM_FAULTS").unwrap_or_default();
+    let strikes = faults.split_whitespace().map(|one| one.parse().expect("faults"));
+    let strikes = strikes.collect::<Vec<Strike>>();
+    let latency = number("ZK_SIM_LATENCY").unwrap_or(2);
+    let course = planned::run(family.expect("a family"), latency, &strikes, true);
+    println!("{}", course.outcome.trace);
+    assert_eq!(course.outcome.violation, None, "{name}, {faults}");
+    assert_eq!(course.struck, strikes.len(), "{name}, {faults}: a fault does not strike");
+}
+
+#[test]
+fn all_pairs_are_numbered_once() {
+    let strikes = (0..5).map(|frame| Strike { fault: Fault::Cut, frame }).collect::<Vec<_>>();
+    let frames = |n| pair(&strikes, n).map(|strike| strike.frame);
+    let pairs = (0..10).map(frames).collect::<std::collections::BTreeSet<_>>();
+    assert_eq!(pairs.len(), 10);
+    assert!(pairs.iter().all(|[earlier, later]| earlier < later));
+}
