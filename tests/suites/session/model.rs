@@ -212,8 +212,8 @@ impl History {
             self.release(0);
         }
         for round in 0..ENDING {
-            // A node that was not found is looked for once more on the next connection.
-            if round % (ENDING / 3) == ENDING / 3 - 1 {
+            // A node that was not found is looked for on some more connections.
+            if round % (ENDING / 12) == ENDING / 12 - 1 {
                 self.cut();
             }
             self.reconnect();

@@ -203,11 +203,32 @@ fn a_lost_create_that_made_nothing_is_told_and_looked_for_once_more() {
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);
     look(&mut bench, 4, OTHERS);
-    assert_eq!(bench.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 1), "the create may still be on its way");
+    let connected = bench.now;
+    while bench.load() != (0, 0, 0) {
+        bench.pass(bench.due_in().unwrap());
+        serve(&mut bench, OTHERS);
+    }
+    assert_eq!(bench.now - connected, TIMEOUT);
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);
     bench.attach();
     assert_eq!(bench.sent(), [""; 0]);
+}
+
+#[test]
+fn a_lost_create_that_made_nothing_is_forgotten_though_no_connection_lasts() {
+    let (mut bench, _) = lost();
+    look(&mut bench, 2, OTHERS);
+    assert_eq!(bench.said(), ["1 lost, unsent"]);
+    let mut connections = 0;
+    while bench.load() != (0, 0, 0) {
+        connections += 1;
+        bench.cut();
+        assert_eq!(bench.said(), ["Disconnected"]);
+        look(&mut bench, 2 + 2 * connections, OTHERS);
+    }
+    assert_eq!(connections, 8);
 }
 
 #[test]

@@ -56,8 +56,8 @@ pub(crate) enum State {
     Lost { failure: Failure },
     /// The node was searched for on this connection and not found. The create may be applied later,
     /// by a server that was slow, or may be unknown to a server that had been cut off. So every
-    /// list is searched for the node, it is searched for again after ever longer times, and for the
-    /// last time on the next connection.
+    /// list is searched for the node, and it is searched for again after ever longer times: for the
+    /// last time when another connection has lasted for a session timeout.
     Uncertain { epoch: u64 },
     /// The node exists.
     Held { path: Arc<str> },

@@ -13,6 +13,10 @@ use crate::session::owned_nodes::node_request::{NodeOp, NodeRequest, OwnedNodeId
 use crate::session::owned_nodes::owned::{Effect, Owned, State, split};
 use crate::session::owned_nodes::search_queue::Search;
 
+/// The connection, counted from the first one that has not found a node, on which a session looks
+/// for it for the last time, if no connection before has lasted for a session timeout.
+const LAST: u64 = 8;
+
 impl<T> OwnedNodes<T> {
     /// Looks for these nodes by their names.
     pub(super) fn search(&mut self, ids: Vec<OwnedNodeId>) {
@@ -167,11 +171,14 @@ impl<T> OwnedNodes<T> {
                 node.state = State::Uncertain { epoch: self.epoch };
                 self.uncertain = true;
             }
-            // Servers have answered on two connections that the node does not exist.
-            State::Uncertain { epoch } if *epoch < self.epoch => {
-                self.nodes.remove(&id);
+            // Two connections in a moment prove little: the create may still be on its way.
+            State::Uncertain { epoch } => {
+                let connections = self.epoch - epoch;
+                match connections >= LAST || (connections > 0 && self.repetitions > 0) {
+                    true => drop(self.nodes.remove(&id)),
+                    false => self.uncertain = true,
+                }
             }
-            State::Uncertain { .. } => {}
             State::Creating | State::Held { .. } | State::Deleting { .. } => {}
         }
     }
