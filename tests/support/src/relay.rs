@@ -121,26 +121,33 @@ impl Relay {
 
 /// Connects `client` to the server and relays both directions, until one of them fails or both have
 /// ended.
+///
+/// A client that has hung up while the relay was cut is left out: its handshake would take the
+/// session away from the connection that it has now.
 async fn carry(
     mut client: TcpStream,
     server: String,
     opening: Option<Opening>,
     pace: watch::Receiver<Pace>,
 ) -> io::Result<()> {
+    let mut read = Vec::new();
+    client.read_buf(&mut read).await?;
+    if matches!(client.try_read(&mut [0]), Ok(0)) {
+        return Ok(());
+    }
     let mut server = TcpStream::connect(server).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     if let Some(opening) = opening {
-        let mut read = Vec::new();
-        let rewritten = loop {
+        read = loop {
             match (opening.rewrite)(&read, &opening.word) {
                 Some(rewritten) => break rewritten,
                 None if client.read_buf(&mut read).await? == 0 => return Ok(()),
                 None => {}
             }
         };
-        server.write_all(&rewritten).await?;
     }
+    server.write_all(&read).await?;
     let (client, server) = (client.split(), server.split());
     let there = one_way(client.0, server.1, pace.clone());
     let back = one_way(server.0, client.1, pace);
