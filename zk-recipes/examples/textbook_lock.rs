@@ -9,11 +9,12 @@
 //!
 //! * A create whose answer is lost leaves a node that blocks everybody: `OwnedNode` of `zk-client`
 //!   finds it again. So it does with a delete that is lost, and a future that is dropped.
-//! * The folder may be missing, or its numbers used up: `src/queue/missing_folder.rs`.
+//! * The folder may be missing, or its numbers used up: `src/queue/failed_create.rs`.
 //! * Others may name their nodes otherwise, so that names do not sort like their numbers:
 //!   `src/node/layout.rs`.
 //! * The connection may break while it waits, so that events are missed; our own node may be gone;
-//!   a node may be unreadable; a writer may become a reader: `src/queue/wait.rs`.
+//!   a node may be unreadable: `src/queue/sight.rs`. A writer may become a reader:
+//!   `src/queue/wait.rs`.
 //! * The session may be over without our knowledge: `src/hold/status.rs`.
 //! * A holder may be stopped at any moment and go on later: `src/hold/token.rs`.
 

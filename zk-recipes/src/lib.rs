@@ -48,7 +48,7 @@
 //!
 //! A lock is a folder. Each contender creates an ephemeral sequential node in it, and the server
 //! numbers the nodes. The contender with the lowest number holds the lock. Every other contender
-//! watches the two nodes directly ahead of its own, so that a release wakes one or two contenders
+//! watches the two nearest nodes that it waits for, so that a release wakes one or two contenders
 //! and not all of them:
 //!
 //! ```text
@@ -68,7 +68,8 @@
 //! An acquire has three steps: *join* creates the node and lists the folder in one round trip,
 //! *wait* lasts until every contender ahead in that listing has gone, and *hold* is the guard. The
 //! example `textbook_lock` is the same algorithm in one function, with a link from each hazard that
-//! it ignores to the file that handles it.
+//! it ignores to the file that handles it. Why nobody else is inside, and how the crate is built,
+//! stands on the page [`internals`].
 //!
 //! Each of these locks costs one round trip when it is free (two when the folder is missing, three
 //! when its parent is, too: see [`Options::persistent_folder`]) and no request at the hand-over;
@@ -188,8 +189,6 @@
 //!
 //! They are reported in the caller's span, and contain no data. An owner of a two-level lock that
 //! gets in under a node that its process has already is counted and not traced.
-//!
-//! The layout of the crate is on the page [`internals`].
 
 mod coordination;
 mod error;

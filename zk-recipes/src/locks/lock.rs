@@ -34,7 +34,8 @@ use crate::queue::{Join, Queue};
 /// ```
 ///
 /// A free lock costs three requests in two writes: a create and a list that are sent together, and
-/// the delete. A contended lock costs one more, for watches, and the hand-over itself costs none.
+/// the delete. A contended lock costs one more, for watches, and the hand-over itself costs none,
+/// unless the contender ahead is of the same client: then the queue is listed once more.
 /// [`requeue`](Guard::requeue) replaces a delete and a create by one transaction.
 ///
 /// # Who shares it
@@ -81,9 +82,9 @@ impl Lock {
     /// the folder's parent is missing, too: servers remove empty folders, unless they are
     /// [persistent](Options::persistent_folder). A contended lock costs at most another one to
     /// watch the two nearest contenders ahead, and then none: the event that frees the lock is the
-    /// hand-over. The queue is listed again when both have gone and others are ahead of them, and
-    /// once in a session timeout. After a wait of most of a session timeout, one write renews the
-    /// proof of the lease first.
+    /// hand-over. The queue is listed again when one of the two goes and others are ahead of them,
+    /// and once in a session timeout. After a wait of most of a session timeout, one write renews
+    /// the proof of the lease first.
     ///
     /// While the session lives, a connection that breaks costs neither the place nor the lock: the
     /// client finds a node again if the reply to its create was lost. Only if one connection after

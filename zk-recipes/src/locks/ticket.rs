@@ -2,9 +2,9 @@
 //!
 //! A lock is a node, and a node belongs to a session, not to a process. So a process that hands its
 //! session's id and password to its successor hands over the lock. No other contender can have it
-//! in between, for as long as the session lives without a sign of life. Two processes that read the
-//! same ticket share the session, so a write that only one of them can win decides which of them
-//! has the lock.
+//! in between, until the session has given no sign of life for its timeout. Two processes that read
+//! the same ticket share the session, so a write that only one of them can win decides which of
+//! them has the lock.
 
 use std::fmt;
 use std::fmt::Write as _;

@@ -5,7 +5,7 @@
 
 use crate::error::{Cause, Error};
 
-/// A folder that holds a queue.
+/// A folder of a queue, or of other children.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder(String);
 

@@ -1,9 +1,9 @@
 //! How contenders name their nodes, so that other clients' locks queue up with ours.
 //!
 //! A name consists of a unique stem, a marker for the contender's role, and the number that the
-//! server appends. The number behind the marker decides the order; the rest of a name never does. A
-//! child whose name does not fit is not a contender: no lock can join every other client's queue at
-//! once.
+//! server appends. The number behind the marker decides the order; of several with one number, the
+//! role and then the name do. A child whose name does not fit is not a contender: no lock can join
+//! every other client's queue at once.
 
 use std::borrow::Cow;
 

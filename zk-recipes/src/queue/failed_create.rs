@@ -5,14 +5,12 @@
 //! this.
 
 use tracing::debug;
-use zk_client::{
-    Client, CreateOptions, Created, Error as ClientError, ErrorCode, Outcome, Reply, Zxid,
-};
+use zk_client::{Client, CreateOptions, Created, Error as ClientError, ErrorCode, Reply, Zxid};
 
 use crate::error::Error;
 use crate::options::Settings;
 use crate::steady::absent::unless_absent;
-use crate::steady::retries::Retries;
+use crate::steady::retries::{Retries, was_looked_for_in_vain};
 use crate::steady::watch::Awaited;
 use crate::trace::QUEUE;
 
@@ -87,9 +85,7 @@ impl FolderRetries {
             self.folders = Some(Folders { options: CreateOptions::persistent(), with_ancestors });
             return Ok(());
         }
-        if error.is_connection_loss() && error.outcome() == Outcome::NotApplied {
-            // The client has looked for the node in vain. Should it appear later, the client
-            // deletes it.
+        if was_looked_for_in_vain(&error) {
             return Ok(self.retries.count_any(error)?);
         }
         // The root that this client sees may be missing, and is not ours to create.

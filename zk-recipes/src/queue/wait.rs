@@ -4,8 +4,11 @@
 //! only leave (but a writer may leave a reader in its place). We watch the two nearest of them, and
 //! our own node. Once events have told that all of them have left, we are first, and need no other
 //! listing. If an event may have been missed, or our own node may be gone, we list the queue again.
-//! A server that lags behind may answer that: if our node is in its state, no contender that is
-//! missing ahead of it can join there later.
+//!
+//! A server that lags behind may answer that. Our node in its listing proves that the server has
+//! what was committed before our create, and so every contender that will ever be ahead. A server
+//! without a quorum, which may show a departure that was never committed, serves no session that
+//! has a node.
 //!
 //! All of this rests on nobody joining ahead of us. A lock with priorities, whose contenders do
 //! that, cannot be built on it: it would have to list the queue whenever somebody joins.

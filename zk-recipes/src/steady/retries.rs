@@ -6,7 +6,7 @@
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use zk_client::{Error as ClientError, Transient};
+use zk_client::{Error as ClientError, Outcome, Transient};
 
 /// How many failures in a row are each followed by another try.
 const MAX_RETRIES: u32 = 5;
@@ -39,6 +39,12 @@ impl Retries {
     pub(crate) fn reset(&mut self) {
         self.0 = 0;
     }
+}
+
+/// True if the connection of a create was lost, and the client has looked for the node in vain.
+/// Should it appear later, the client deletes it.
+pub(crate) fn was_looked_for_in_vain(error: &ClientError) -> bool {
+    error.is_connection_loss() && error.outcome() == Outcome::NotApplied
 }
 
 /// Sends a request until it is answered, cannot pass, or has failed too often.

@@ -17,7 +17,7 @@ pub(crate) type OwnerId = u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaiterId(u64);
 
-/// How much the tasks of a process may hand the lock on while other processes wait.
+/// How much the tasks of a process may hand the lock on, and for how long they may keep it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     /// How many times.

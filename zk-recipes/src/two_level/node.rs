@@ -30,7 +30,7 @@ use crate::two_level::local_queue::{
 
 /// The default of [`Options::local_handoffs`](crate::Options::local_handoffs). With a higher
 /// number, two processes of 32 tasks gained next to nothing, and their slowest acquires took longer
-/// (benches/two_level.rs).
+/// (tests/benches/two_level.rs).
 const LOCAL_HANDOFFS: u32 = 32;
 
 /// For how long a process hands the lock on within itself, by default.
@@ -152,7 +152,7 @@ impl SharedNode {
             released = client.batch(|| local.apply(self.queue(), action));
         }
         if let Some(hold) = local.hold.as_ref().filter(|_| local.waiters.is_shared()) {
-            // Nobody else enters under a node that somebody has deleted.
+            // Somebody may delete the node: from the reply on, nobody else enters under it then.
             hold.status().ensure_watched();
         }
         let watch = local.begin_linger_watch(self);

@@ -54,10 +54,11 @@ impl Owner {
 /// ```
 ///
 /// Share one among all tasks of a process: they queue up locally, first come, first served, and
-/// have one node among them. Handing the lock on among themselves takes no request. While other
-/// processes wait, they do so for a [bounded](Options::local_handoffs) number of times and
-/// [time](Options::local_handoff_time). While no other process is known to wait, they queue up anew
-/// once in five seconds, or in [`Options::linger`] if that is longer.
+/// have one node among them. Handing the lock on among themselves takes no request, but for one
+/// watch on each node, which nobody waits for. While other processes wait, they do so for a
+/// [bounded](Options::local_handoffs) number of times and [time](Options::local_handoff_time).
+/// While no other process is known to wait, they queue up anew once in five seconds, or in
+/// [`Options::linger`] if that is longer.
 ///
 /// In the folder it is a [`Lock`](crate::Lock) like any other, with the same promises.
 #[derive(Clone, Debug)]
@@ -301,7 +302,7 @@ impl ReentrantGuard {
 
 impl Drop for ReentrantGuard {
     fn drop(&mut self) {
-        // The client deletes the node.
+        // The lock is handed on, or the client deletes the node.
         if self.hold.mark_released() {
             drop(self.shared.leave(self.owner));
         }

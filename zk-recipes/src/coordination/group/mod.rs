@@ -9,7 +9,7 @@ mod members;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use zk_client::{Client, Error as ClientError, Op, Outcome};
+use zk_client::{Client, Error as ClientError, Op};
 
 use crate::error::Error;
 use crate::hold::{Hold, Releasing};
@@ -17,7 +17,7 @@ use crate::node::{Folder, NodeNaming, Role, parse_member};
 use crate::options::{OfMember, Options, Settings};
 use crate::queue::{Place, Queue};
 use crate::steady::absent::unless_absent;
-use crate::steady::retries::{Retries, with_retries};
+use crate::steady::retries::{Retries, was_looked_for_in_vain, with_retries};
 
 pub use members::{Member, Members, View};
 
@@ -178,7 +178,7 @@ impl Group {
             let taken = match old.is_empty() {
                 true => Hold::try_acquire(&queue, Role::Exclusive).await?,
                 false => match replace(&queue, &old).await {
-                    Err(error) if lost_and_not_applied(&error) => {
+                    Err(error) if error.client().is_some_and(was_looked_for_in_vain) => {
                         retries.count(error)?;
                         None
                     }
@@ -262,13 +262,6 @@ async fn replace(queue: &Arc<Queue>, old: &[String]) -> Result<Option<Hold>, Err
         true => Hold::new(place).await.map(Some),
         false => Ok(None),
     }
-}
-
-/// True if a connection was lost, and the client has looked for the node in vain. Should it appear
-/// later, the client deletes it.
-fn lost_and_not_applied(error: &Error) -> bool {
-    let is_lost = error.client().is_some_and(ClientError::is_connection_loss);
-    is_lost && error.outcome() == Outcome::NotApplied
 }
 
 /// Proof of being a member of a [`Group`], until it is dropped or left.
