@@ -102,6 +102,16 @@ pub const RELATIVES: &[&str] = &[
     "server restarted",
 ];
 
+/// Further events with locks that are taken together.
+pub const MULTI_LOCK: &[&str] = &[
+    "acquires that connections broke",
+    "acquires whose node vanished",
+    "deleted by the operator, with others",
+    "folder reaped",
+    "holds that began with enough",
+    "losses told",
+];
+
 /// Further events with the semaphore.
 pub const SEMAPHORE: &[&str] = &[
     "acquires that connections broke",

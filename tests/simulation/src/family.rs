@@ -15,6 +15,8 @@ pub enum Family {
     ReentrantRwLock,
     /// Exclusive locks that are requeued turn after turn, until something disturbs that.
     Requeue,
+    /// Locks of which tasks take several together.
+    MultiLock,
     /// Semaphores, of which tasks want one permit or several.
     Semaphore,
     /// A counter.
@@ -33,12 +35,13 @@ pub enum Family {
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Lock,
         Self::RwLock,
         Self::ReentrantLock,
         Self::ReentrantRwLock,
         Self::Requeue,
+        Self::MultiLock,
         Self::Semaphore,
         Self::Counter,
         Self::Election,
@@ -73,7 +76,7 @@ impl Family {
             Self::Requeue => {
                 [OpCode::MULTI, OpCode::SET_WATCHES, OpCode::CREATE2, OpCode::GET_CHILDREN2]
             }
-            Self::Semaphore => {
+            Self::MultiLock | Self::Semaphore => {
                 [OpCode::MULTI, OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::DELETE]
             }
             Self::Counter => [OpCode::MULTI, OpCode::CREATE2, OpCode::GET_DATA, OpCode::SYNC],

@@ -47,8 +47,8 @@ impl Job {
         let Held { session, nodes, is_lost, is_believed, .. } = &mut progress.held[held];
         let session_lives = world.core.sessions().contains(session);
         let journal = &mut world.journal;
-        let by_itself = nodes.iter().find(|(_, czxid)| {
-            journal.end(*czxid).is_some_and(|(_, by)| by == Some(*session)) && session_lives
+        let by_itself = nodes.iter().find(|(node, czxid)| {
+            journal.end(node, *czxid).is_some_and(|(_, by)| by == Some(*session)) && session_lives
         });
         match said {
             LockState::Lost(loss) => {

@@ -20,6 +20,9 @@ const KAZOO_QUEUE: &str = "/locks/simulated-__lock__";
 /// each shard.
 const SUBFOLDERS: [&str; 4] = ["locks", "leases", "members", "shards"];
 
+/// The folders of locks that are taken together.
+pub(super) const SEVERAL: [&str; 3] = ["one", "two", "three"];
+
 /// The paths of all nodes that stand for a contender, a permit or a member.
 pub(super) fn nodes(core: &Core) -> Vec<String> {
     let children = |folder: &str| {
@@ -30,7 +33,9 @@ pub(super) fn nodes(core: &Core) -> Vec<String> {
     for path in children(FOLDER) {
         match path.rsplit_once('/') {
             Some((_, "shards")) => nodes.extend(children(&path).iter().flat_map(|it| children(it))),
-            Some((_, name)) if SUBFOLDERS.contains(&name) => nodes.extend(children(&path)),
+            Some((_, name)) if SUBFOLDERS.contains(&name) || SEVERAL.contains(&name) => {
+                nodes.extend(children(&path))
+            }
             _ => nodes.push(path),
         }
     }
@@ -113,9 +118,9 @@ pub(super) struct Journal {
     created: BTreeMap<String, i64>,
     /// The nodes that exist, with the transactions that created them.
     alive: BTreeMap<String, i64>,
-    /// The deletions of the other nodes, by the transactions that created them: the transaction,
+    /// The deletions of the other nodes, by path and the transaction that created them: that,
     /// and the session that deleted.
-    gone: BTreeMap<i64, (Zxid, Option<SessionId>)>,
+    gone: BTreeMap<(String, i64), (Zxid, Option<SessionId>)>,
     /// Readers in the places of former writers.
     recast: BTreeSet<String>,
     /// The numbers of the contenders that have left the queue, and when.
@@ -192,8 +197,8 @@ impl Journal {
                 }
                 Change::Deleted => {
                     self.left.extend(contender(path).map(|(number, _)| (number, now())));
-                    let gone = self.alive.remove(path).map(|created| (created, (*zxid, *session)));
-                    self.gone.extend(gone);
+                    let created = self.alive.remove(path).map(|created| (path.clone(), created));
+                    self.gone.extend(created.map(|node| (node, (*zxid, *session))));
                 }
                 Change::DataSet if path == FOLDER => {
                     *self.written.entry(session.unwrap_or_default().0).or_default() += 1;
@@ -235,8 +240,8 @@ impl Journal {
     }
 
     /// The transaction that deleted a node, and the session that asked for it.
-    pub(super) fn end(&self, czxid: i64) -> Option<(Zxid, Option<SessionId>)> {
-        self.gone.get(&czxid).copied()
+    pub(super) fn end(&self, path: &str, czxid: i64) -> Option<(Zxid, Option<SessionId>)> {
+        self.gone.get(&(path.to_owned(), czxid)).copied()
     }
 
     /// A process is notified that these nodes are deleted. Names that exist again are left out,

@@ -95,7 +95,8 @@ pub(super) fn granted(
         let Grant { node, czxid, .. } = &grant;
         // The deletion of a handed-on node is only reported by its watches, and perhaps not yet.
         let heard = heard.filter(|_| !is_handed_on);
-        let end = journal.end(*czxid).filter(|(end, _)| heard.is_some_and(|heard| *end <= heard));
+        let end =
+            journal.end(node, *czxid).filter(|(end, _)| heard.is_some_and(|heard| *end <= heard));
         if let Some((end, _)) = end.filter(|_| !grant.is_untold) {
             let what = format!("{who} holds {node}, gone at {end}, having heard of {heard:?}");
             journal.violate(what);
@@ -217,7 +218,9 @@ pub(super) fn look(trial: &Trial, grant: usize, guard: &Hold) -> bool {
     if matches!(said, LockState::Suspended { until } if until <= now()) {
         journal.violate(format!("{who}: {node} is {said:?}, which has passed"));
     }
-    if is_alive && let Some((end, _)) = journal.end(czxid).filter(|(_, by)| *by == Some(session)) {
+    if is_alive
+        && let Some((end, _)) = journal.end(&node, czxid).filter(|(_, by)| *by == Some(session))
+    {
         journal.violate(format!("{who}: {node} is {said:?}, which deleted itself at {end}"));
     }
     if let LockState::Suspended { .. } = said {

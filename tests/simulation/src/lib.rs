@@ -37,6 +37,8 @@ mod held;
 
 mod permits;
 
+mod several;
+
 mod counts;
 
 mod leadership;
@@ -236,6 +238,9 @@ impl Simulation {
         {
             let progress = &mut trial.progress.lock().unwrap();
             (progress.permits, progress.parties) = (1, names.len() as u32);
+            if family == Family::Semaphore && random.percent(50) {
+                progress.layout = Layout::KAZOO;
+            }
         }
         Self { trial, operator, family, names, processes }
     }

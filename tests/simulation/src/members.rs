@@ -41,7 +41,7 @@ impl Job {
         }
         let id = self.random.pick(&IDS).unwrap_or_default();
         let entrance = match self.random.within(0..10) {
-            _ if !self.is_storm() => Entrance::Joins,
+            _ if self.trial.phase() != Phase::Storm => Entrance::Joins,
             0..2 => Entrance::Tries,
             2..4 => Entrance::TakesOver,
             _ => Entrance::Joins,

@@ -426,6 +426,10 @@ impl World {
                     self.core.inject(Fault::disown(planned::unproven(process)));
                     script.has_struck();
                 }
+                PlannedFault::ServeLate => {
+                    self.core.inject(Fault::serve_late(planned::TIMEOUT / 5));
+                    script.has_struck();
+                }
                 PlannedFault::Cut
                 | PlannedFault::CutBehind
                 | PlannedFault::Silence

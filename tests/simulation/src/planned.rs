@@ -43,6 +43,8 @@ pub enum Fault {
     Refuse,
     /// The server carries the request out, and answers with an error that proves nothing.
     Disown,
+    /// The connection ends, and the server carries the request out later all the same.
+    ServeLate,
     /// The session ends.
     Expire,
     /// What the process waits for is given up: its future is dropped.
@@ -71,13 +73,14 @@ pub enum Fault {
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Cut,
         Self::CutBehind,
         Self::Silence,
         Self::Late,
         Self::Refuse,
         Self::Disown,
+        Self::ServeLate,
         Self::Expire,
         Self::GiveUp,
         Self::Pause,
@@ -94,7 +97,7 @@ impl Fault {
 
     /// True if this fault can strike at such a frame.
     pub fn suits(self, frame: Frame) -> bool {
-        frame == Frame::Request || !matches!(self, Self::Refuse | Self::Disown)
+        frame == Frame::Request || !matches!(self, Self::Refuse | Self::Disown | Self::ServeLate)
     }
 }
 
@@ -299,7 +302,8 @@ impl Due {
             | Fault::Silence
             | Fault::Late
             | Fault::Refuse
-            | Fault::Disown => false,
+            | Fault::Disown
+            | Fault::ServeLate => false,
         }
     }
 }

@@ -12,7 +12,7 @@ use super::clock::now;
 use super::held::Held;
 use super::journal::FOLDER;
 use super::judge::{self, LockRequest};
-use super::work::{Job, for_polls, unless_given_up};
+use super::work::{Job, unless_given_up};
 
 /// The nodes of a round, with the transactions that created them.
 type Members = Vec<(String, i64)>;
@@ -58,15 +58,20 @@ impl Job {
         }
         self.gives_back(held);
         let request = self.request();
-        let polls = self.random.within(1..6);
+        let mut polls = self.random.within(1..6);
         match self.random.within(0..6) {
             0 if self.is_storm() => return self.trial.count("rounds dropped"),
-            1 if for_polls(polls, round.leave()).await.is_none() => {
-                self.trial.count("leaves begun anew");
-            }
-            _ => {}
+            1 => {}
+            _ => polls = u64::MAX,
         }
-        match round.leave().await {
+        let left = match unless_given_up(&self.trial, self.who, polls, round.leave()).await {
+            Some(left) => left,
+            None => {
+                self.trial.count("leaves begun anew");
+                round.leave().await
+            }
+        };
+        match left {
             Ok(()) => self.left(&request, &members),
             Err(error) => judge::failed(&self.trial, &request, &error),
         }
@@ -113,7 +118,7 @@ impl Job {
             let what = format!("{who} has left, and {node} has not");
             return journal.violate(what);
         }
-        let ends = members.iter().filter_map(|(_, czxid)| journal.end(*czxid));
+        let ends = members.iter().filter_map(|(node, czxid)| journal.end(node, *czxid));
         let ends = ends.filter_map(|(zxid, _)| journal.times.get(&zxid));
         let last = ends.max().map_or(request.at, |last| request.at.max(*last));
         let waited = now().saturating_duration_since(last);

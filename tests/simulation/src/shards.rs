@@ -113,14 +113,14 @@ impl Working {
         let czxid = shard.token().czxid();
         // Somebody may have deleted our node before the reply to its create came, which the worker
         // cannot know yet.
-        let is_deleted = journal.end(czxid).is_some_and(|(_, by)| by != Some(session));
+        let is_deleted = journal.end(&node, czxid).is_some_and(|(_, by)| by != Some(session));
         for other in progress.works.now.values() {
             if is_deleted || other.shard.name() != shard.name() {
                 continue;
             }
             journal.count("work beside that of a loser");
             let AtWork { who: whose, session, node, czxid, .. } = other;
-            let by = journal.end(*czxid).and_then(|(_, by)| by);
+            let by = journal.end(node, *czxid).and_then(|(_, by)| by);
             if journal.is_alive(node, *czxid) {
                 journal.violate(format!("{who} works on {shard:?} beside {whose}"));
             } else if by == Some(*session) && sessions.contains(session) {
@@ -150,7 +150,7 @@ impl Working {
         let sessions = world.core.sessions();
         let AtWork { who, session, node, czxid, .. } = &progress.works.now[&self.number];
         let journal = &mut world.journal;
-        let by_itself = journal.end(*czxid).is_some_and(|(_, by)| by == Some(*session));
+        let by_itself = journal.end(node, *czxid).is_some_and(|(_, by)| by == Some(*session));
         match said {
             LockState::Lost(loss) => {
                 journal.violate(format!("{who} works on {node}, which is lost: {loss}"));

@@ -41,6 +41,7 @@ impl Job {
             match self.trial.phase() {
                 Phase::Storm | Phase::Calm => match self.family {
                     Family::Requeue => self.requeue_again().await,
+                    Family::MultiLock => self.take_several().await,
                     Family::Semaphore => self.use_permits().await,
                     Family::Counter => self.count_up().await,
                     Family::Election => self.lead().await,

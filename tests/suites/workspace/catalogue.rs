@@ -119,6 +119,23 @@ fn every_test_that_is_named_is_there() {
 }
 
 #[test]
+fn every_mutant_is_in_the_table_of_bugs_and_no_other() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("mutants");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let patches = files.filter(|path| path.extension().is_some_and(|it| it == "patch"));
+    let name = |path: PathBuf| path.file_stem().unwrap().to_string_lossy().into_owned();
+    let rows = CATALOGUE.lines().skip_while(|line| !line.starts_with("| Reported as"));
+    let cells =
+        rows.take_while(|line| line.starts_with('|')).filter_map(|row| row.split('|').nth(3));
+    let quoted = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned);
+    let (mut named, mut there) =
+        (quoted.collect::<Vec<_>>(), patches.map(name).collect::<Vec<_>>());
+    named.sort();
+    there.sort();
+    assert_eq!(named, there);
+}
+
+#[test]
 fn what_is_not_there_is_found_out() {
     for wrong in
         ["lock/wait::nothing", "nowhere::nothing", "lock/wait::begin", "claims/lock::queue"]

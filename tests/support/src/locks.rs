@@ -25,10 +25,6 @@ pub const TIMEOUT: Duration = Duration::from_secs(6);
 pub const READ_FAULTS: [fn() -> Fault; 3] =
     [Fault::lose_request, Fault::lose_reply, || Fault::refuse(ErrorCode::THROTTLED_OP)];
 
-/// What happens to a write: it may also be carried out when its connection has gone.
-pub const WRITE_FAULTS: [fn() -> Fault; 3] =
-    [Fault::lose_request, Fault::lose_reply, || Fault::serve_late(Duration::from_secs(1))];
-
 /// An identity that no connection in memory has.
 pub fn nobody() -> Acl {
     Acl::new(Perms::ALL, Id::ip("10.0.0.1"))

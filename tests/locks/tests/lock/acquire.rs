@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use zk_client::{Acl, Client, CreateOptions, Ended, ErrorCode as Code, Id, Perms, SessionId};
-use zk_embedded::{Change, Config, ErrorCode, Fault, OpCode};
+use zk_embedded::{Config, ErrorCode, Fault, OpCode};
 use zk_proto::{CreateRequest, GetChildren2Response, List, SyncResponse, Text};
 use zk_recipes::{
     Election, ErrorKind, Layout, Lock, LockState, Loss, Options, Release, RwLock, Semaphore, retry,
 };
-use zk_test_support::explore::{Script, actor, explore, sweep};
+use zk_test_support::explore::{Script, actor, explore};
 use zk_test_support::locks::{LOCK, TIMEOUT, World, settle};
 use zk_test_support::peer::{Clock, Network, Peer, SESSION, stat_of};
 use zk_test_support::raw::{RawClient, delete};
@@ -111,45 +111,6 @@ async fn a_release_that_is_refused_is_told_and_lasts_until_the_session_ends() {
     assert_eq!(world.queue().len(), 1, "nobody can get in");
     client.close().await;
     assert_eq!(world.queue(), [""; 0], "and that ends it");
-}
-
-/// Loses the k-th request, or the reply to it, of two turns of a lock, for all k.
-fn losing(fault: fn() -> Fault) -> u32 {
-    sweep(|at| async move {
-        let world = World::new();
-        let lock = world.lock().await;
-        world.server.inject(fault().after(at));
-        for _ in 0..2 {
-            let guard = lock.acquire().await.unwrap();
-            world.is_owner(&guard);
-            assert_eq!(world.queue().len(), 1, "a ghost");
-            let created = world.server.history();
-            let created = created.iter().rfind(|commit| commit.change == Change::Created).unwrap();
-            assert_eq!(guard.token().czxid(), created.zxid.0);
-            match guard.release().await {
-                Ok(released) => assert_eq!(released, Release::Released),
-                Err(error) => assert_eq!(error.kind(), ErrorKind::Unconfirmed),
-            }
-        }
-        let struck = world.server.pending_faults() == 0;
-        world.server.clear_faults();
-        turn(&world, &lock).await;
-        drop(lock);
-        world.is_empty().await;
-        struck
-    })
-}
-
-#[test]
-fn a_reply_may_be_lost_at_any_place() {
-    let places = losing(Fault::lose_reply);
-    assert!(places >= 4, "{places} places");
-}
-
-#[test]
-fn a_request_may_be_lost_at_any_place() {
-    let places = losing(Fault::lose_request);
-    assert!(places >= 4, "{places} places");
 }
 
 /// The server carries out the create of this lock only after the client has looked for the node.

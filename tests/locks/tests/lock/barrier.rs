@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use zk_client::{Client, ErrorCode};
 use zk_embedded::{Fault, OpCode};
 use zk_recipes::{Barrier, Error};
-use zk_test_support::explore::{Script, explore, poll_once, settle, sweep};
+use zk_test_support::explore::settle;
 use zk_test_support::locks::{TIMEOUT, World};
 
 const PATH: &str = "/barriers/one";
@@ -108,26 +108,6 @@ async fn who_is_cut_off_while_it_is_closed_still_waits() {
     passes(waiting).await;
 }
 
-#[test]
-fn a_reply_or_a_request_may_be_lost_at_any_place() {
-    for fault in [Fault::lose_reply, Fault::lose_request] {
-        let places = sweep(|at| async move {
-            let world = World::new();
-            let (one, two) = (barrier(&world).await, barrier(&world).await);
-            world.server.inject(fault().after(at));
-            one.close().await.unwrap();
-            assert!(!one.is_open().await.unwrap());
-            let waiting = waits(&two).await;
-            assert!(!waiting.is_finished());
-            one.open().await.unwrap();
-            passes(waiting).await;
-            assert!(!world.server.has_node(PATH));
-            world.server.pending_faults() == 0
-        });
-        assert!(places >= 6, "{places} places");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_does_not_open_what_was_closed_anew() {
     let world = World::new();
@@ -163,31 +143,4 @@ async fn who_may_no_longer_read_the_node_is_told() {
     world.hide(PATH).await;
     let error = timeout(2 * TIMEOUT, waiting).await.expect("it ends").unwrap().unwrap_err();
     assert_eq!(error.client().and_then(zk_client::Error::code), Some(ErrorCode::NO_AUTH));
-}
-
-#[test]
-fn a_wait_may_be_dropped_at_any_moment() {
-    let runs = explore(|script: Script| async move {
-        let world = World::new();
-        let (admin, barrier) = (barrier(&world).await, barrier(&world).await);
-        admin.close().await.unwrap();
-        {
-            let mut waiting = Box::pin(barrier.wait());
-            for _ in 0..5 {
-                match script.choose(4) {
-                    0 => settle().await,
-                    1 => admin.open().await.unwrap(),
-                    2 => break,
-                    _ => {
-                        if poll_once(waiting.as_mut()).is_ready() {
-                            break;
-                        }
-                    }
-                }
-            }
-        }
-        settle().await;
-        assert_eq!(world.server.watch_count(), 0);
-    });
-    assert!(runs > 30, "{runs} runs");
 }

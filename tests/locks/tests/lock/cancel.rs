@@ -5,94 +5,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use zk_client::{Op, Outcome};
-use zk_embedded::Fault;
 use zk_recipes::{ErrorKind, Lock, LockState, Loss, Release, Timeout};
 use zk_test_support::explore::{Script, actor, explore, in_virtual_time, poll_once, settle};
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
-
-#[test]
-fn an_acquire_may_be_dropped_at_any_moment() {
-    for contended in [false, true] {
-        let runs = explore(|script: Script| async move {
-            let world = Rc::new(World::new());
-            let (one, two) = (world.lock().await, world.lock().await);
-            let held = if contended { Some(two.acquire().await.unwrap()) } else { None };
-            {
-                let mut acquire = Box::pin(one.acquire());
-                for _ in 0..6 {
-                    match script.choose(4) {
-                        0 => settle().await,
-                        1 => tokio::task::yield_now().await,
-                        2 => break,
-                        _ => {
-                            if poll_once(acquire.as_mut()).is_ready() {
-                                assert!(held.is_none());
-                                break;
-                            }
-                        }
-                    }
-                }
-            }
-            settle().await;
-            assert_eq!(world.queue().len(), usize::from(contended));
-            drop(held);
-            let guard = two.acquire().await.unwrap();
-            world.is_owner(&guard);
-            drop((guard, one, two));
-            world.is_empty().await;
-        });
-        assert!(runs > 100, "{runs} runs");
-    }
-}
-
-#[test]
-fn an_acquire_may_be_dropped_around_a_cut() {
-    for contended in [false, true] {
-        let runs = explore(|script: Script| async move {
-            let world = Rc::new(World::new());
-            let client = world.client().await;
-            let options = zk_recipes::Options::new();
-            let one = Lock::with_options(&client, LOCK, options).unwrap();
-            let two = world.lock().await;
-            let held = if contended { Some(two.acquire().await.unwrap()) } else { None };
-            match script.choose(3) {
-                0 => {}
-                1 => world.server.inject(Fault::lose_reply().session(client.session().unwrap().id)),
-                _ => {
-                    world
-                        .server
-                        .inject(Fault::lose_request().session(client.session().unwrap().id));
-                }
-            }
-            let mut acquire = Some(Box::pin(one.acquire()));
-            for _ in 0..5 {
-                match (script.choose(4), &mut acquire) {
-                    (0, _) => settle().await,
-                    (1, _) => drop(acquire.take()),
-                    (2, _) => {
-                        world.server.disconnect(client.session().unwrap().id);
-                    }
-                    (_, Some(polled)) => {
-                        if poll_once(polled.as_mut()).is_ready() {
-                            break;
-                        }
-                    }
-                    (_, None) => {}
-                }
-            }
-            drop(acquire);
-            world.server.clear_faults();
-            // After these the client is connected again and has finished its pending work.
-            while client.sync("/").await.is_err() {}
-            client.sync("/").await.unwrap();
-            settle().await;
-            assert_eq!(world.queue().len(), usize::from(contended));
-            drop((held, one, two, client));
-            world.is_empty().await;
-        });
-        assert!(runs > 1000, "{runs} runs");
-    }
-}
 
 #[test]
 fn a_time_that_is_over_at_the_instant_of_the_grant_has_one_outcome() {

@@ -1,8 +1,6 @@
 //! Counters: each call counts once or not at all, whatever is lost, and no number is given twice.
 
-use std::cell::Cell;
 use std::future::Future;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +8,7 @@ use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, ErrorCode, Outcome};
 use zk_embedded::{Fault, OpCode};
 use zk_recipes::{Counter, CounterFormat, Error, ErrorKind};
-use zk_test_support::explore::{Script, explore, poll_once, settle};
+use zk_test_support::explore::{poll_once, settle};
 use zk_test_support::locks::{TIMEOUT, World};
 
 const PATH: &str = "/counters/one";
@@ -138,124 +136,6 @@ async fn a_write_that_is_lost_is_written_on_top_of_what_others_have_written_sinc
     let added = lost((&client, false), &world, ours.add(2), others).await;
     assert_eq!(added.unwrap(), 5);
     assert_eq!(ours.get_latest().await.unwrap(), 5);
-}
-
-/// A fault of one of three kinds, at one of the first `places` requests; or none.
-fn fault(script: &Script, places: usize) -> Option<Fault> {
-    let fault = match script.choose(4) {
-        0 => return None,
-        1 => Fault::lose_reply(),
-        2 => Fault::lose_request(),
-        _ => Fault::serve_late(Duration::from_millis(3)),
-    };
-    Some(fault.after(script.choose(places) as u32))
-}
-
-#[test]
-fn each_call_counts_once_or_not_at_all_wherever_connections_break() {
-    let (done, in_doubt) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
-    let runs = explore(|script: Script| {
-        let (done, in_doubt) = (Rc::clone(&done), Rc::clone(&in_doubt));
-        async move {
-            let world = World::new();
-            let client = world.client().await;
-            let ours = Counter::new(&client, PATH).unwrap();
-            if script.choose(2) == 1 {
-                ours.add(0).await.unwrap();
-            }
-            let theirs = counter(&world).await;
-            let session = client.session().unwrap().id;
-            if let Some(first) = fault(&script, 7) {
-                world.server.inject(first.session(session));
-                if let Some(second) = fault(&script, 4) {
-                    world.server.inject(second.session(session));
-                }
-            }
-            let (turns, expires) = (script.choose(3) * 4, script.choose(2) == 1);
-            let others = async {
-                for _ in 0..turns {
-                    tokio::task::yield_now().await;
-                }
-                theirs.add(10).await.unwrap();
-                if expires {
-                    world.server.expire(session);
-                }
-                theirs.add(10).await.unwrap();
-            };
-            let (added, ()) = tokio::join!(ours.add(3), others);
-            // Whatever is late has come.
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            match &added {
-                Ok(_) => done.update(|n| n + 1),
-                Err(error) => {
-                    assert!(expires && error.is_session_over(), "{error}");
-                    in_doubt.update(|n| n + u32::from(error.kind() == ErrorKind::InDoubt));
-                }
-            }
-            is_true(&added, &theirs, 20, 3).await;
-            assert_eq!(world.server.children(PATH).len(), 1 + usize::from(!expires));
-        }
-    });
-    assert!(runs > 3000, "{runs} runs");
-    assert!(done.get() > 2000 && in_doubt.get() > 100, "{} {}", done.get(), in_doubt.get());
-}
-
-/// Checks what a call reports that adds `n`, while others bring the counter from 0 to `others`.
-async fn is_true(added: &Result<i64, Error>, counter: &Counter, others: i64, n: i64) {
-    let value = counter.get_latest().await.unwrap();
-    match added {
-        Ok(added) => {
-            assert_eq!(value, others + n);
-            assert!((n..=value).contains(added), "{added} of {value}");
-        }
-        Err(error) if error.kind() == ErrorKind::InDoubt => {
-            assert_eq!(error.outcome(), Outcome::Unknown);
-            assert!([others, others + n].contains(&value), "{value}: {error}");
-        }
-        Err(error) => assert_eq!(value, others, "{error}"),
-    }
-}
-
-#[test]
-fn a_call_may_be_dropped_at_any_moment_and_the_next_one_counts_rightly() {
-    let runs = explore(|script: Script| async move {
-        let world = World::new();
-        let client = world.client().await;
-        let ours = Counter::new(&client, PATH).unwrap();
-        let theirs = counter(&world).await;
-        let begun = script.choose(2) as i64;
-        if begun == 1 {
-            ours.add(1).await.unwrap();
-        }
-        if let Some(fault) = fault(&script, 3) {
-            world.server.inject(fault.session(client.session().unwrap().id));
-        }
-        {
-            let mut adding = Box::pin(ours.add(10));
-            for _ in 0..5 {
-                match script.choose(4) {
-                    0 => settle().await,
-                    1 => tokio::task::yield_now().await,
-                    2 => break,
-                    _ => {
-                        if poll_once(adding.as_mut()).is_ready() {
-                            break;
-                        }
-                    }
-                }
-            }
-        }
-        let added = ours.add(100).await.unwrap();
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let value = theirs.get_latest().await.unwrap();
-        assert!([begun + 100, begun + 110].contains(&value), "{value}");
-        assert!([begun + 100, begun + 110].contains(&added), "{added}");
-        assert_eq!(world.server.children(PATH).len(), 1, "one marker");
-        drop(ours);
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(world.server.children(PATH), [""; 0]);
-    });
-    assert!(runs > 1000, "{runs} runs");
 }
 
 #[tokio::test(start_paused = true)]

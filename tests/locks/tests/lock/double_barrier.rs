@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, ErrorCode, Op, Zxid};
 use zk_embedded::{Change, Fault, OpCode};
 use zk_recipes::{DoubleBarrier, Error, ErrorKind, LockState, Loss, Round};
-use zk_test_support::explore::{Script, actor, explore, poll_once, settle, sweep};
-use zk_test_support::locks::{LOCK, TIMEOUT, WRITE_FAULTS, World};
+use zk_test_support::explore::{Script, actor, explore, poll_once, settle};
+use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
 fn of(client: &Client, parties: u32) -> DoubleBarrier {
     DoubleBarrier::new(client, LOCK, parties).unwrap()
@@ -393,49 +393,6 @@ async fn a_party_that_stops_after_it_has_come_is_let_in_by_the_others() {
     drop(round);
 }
 
-/// Two parties go through two rounds, with a fault at each place of the requests of one of them.
-fn survives(fault: fn() -> Fault, is_first: bool) {
-    let places = sweep(|at| async move {
-        let world = World::new();
-        let (one, two) = (world.client().await, world.client().await);
-        let session = if is_first { &one } else { &two }.session().unwrap().id;
-        world.server.inject(fault().session(session).after(at));
-        let (first, second) = (of(&one, 2), of(&two, 2));
-        for _ in 0..2 {
-            let a = comes(first.clone()).await;
-            let b = comes(second.clone()).await;
-            let wait = |task| async move { timeout(TIMEOUT, task).await.expect("it goes on") };
-            let (a, b) = tokio::join!(wait(a), wait(b));
-            let (a, b) = (a.unwrap().unwrap(), b.unwrap().unwrap());
-            assert_eq!(a.number(), b.number());
-            let (node_a, node_b) = (a.node().to_owned(), b.node().to_owned());
-            let (a, b) = (leaves(a), leaves(b));
-            let (a, b) = tokio::join!(timeout(TIMEOUT, a), timeout(TIMEOUT, b));
-            a.expect("it has left").unwrap().unwrap();
-            b.expect("it has left").unwrap().unwrap();
-            assert_ne!(node_a, node_b);
-        }
-        assert_eq!(sizes(&world), [2, 2]);
-        let happened = world.server.pending_faults() == 0;
-        world.server.clear_faults();
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        // A node that came late is deleted when its client sees it.
-        one.get_children(LOCK).await.unwrap();
-        two.get_children(LOCK).await.unwrap();
-        world.is_empty().await;
-        happened
-    });
-    assert!(places >= 10, "{places} places");
-}
-
-#[test]
-fn two_rounds_survive_a_fault_at_any_request() {
-    for fault in WRITE_FAULTS {
-        survives(fault, true);
-        survives(fault, false);
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn what_the_server_sheds_is_sent_again() {
     let world = World::new();
@@ -470,59 +427,6 @@ async fn a_request_that_breaks_each_connection_is_given_up() {
         client.sync("/").await.unwrap();
         world.is_empty().await;
     }
-}
-
-#[test]
-fn entering_and_leaving_may_be_dropped_at_any_moment() {
-    let runs = explore(|script: Script| async move {
-        let world = World::new();
-        let (one, two) = (barrier(&world, 2).await, barrier(&world, 2).await);
-        let is_last = script.choose(2) == 1;
-        let mut waiting = None;
-        if is_last {
-            waiting = Some(comes(one.clone()).await);
-        }
-        {
-            let mut passing = Box::pin(async {
-                let mut round = two.enter().await?;
-                round.leave().await
-            });
-            for turn in 0..7 {
-                match script.choose(4) {
-                    0 => settle().await,
-                    1 => break,
-                    2 => tokio::task::yield_now().await,
-                    _ => {
-                        if poll_once(passing.as_mut()).is_ready() {
-                            break;
-                        }
-                    }
-                }
-                if !is_last && turn == 3 {
-                    waiting = Some(comes(one.clone()).await);
-                }
-            }
-        }
-        let first = match waiting {
-            Some(waiting) => waiting,
-            None => comes(one).await,
-        };
-        settle().await;
-        let first = match first.is_finished() {
-            // The one that was dropped has left, whether it knew of the round or not.
-            true => at_once(first).await.unwrap(),
-            false => {
-                assert_eq!(world.queue().len(), 1);
-                let next = comes(two).await;
-                let (first, next) = (at_once(first).await.unwrap(), at_once(next).await.unwrap());
-                assert_eq!(first.number(), next.number());
-                first
-            }
-        };
-        at_once(leaves(first)).await.unwrap();
-        world.is_empty().await;
-    });
-    assert!(runs > 2000, "{runs} runs");
 }
 
 #[test]

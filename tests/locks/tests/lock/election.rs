@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, ErrorCode};
 use zk_embedded::{Fault, OpCode};
 use zk_recipes::{Election, FencingToken, Layout, Leaders, LockState, Loss, Options, StepDown};
-use zk_test_support::explore::{Script, explore, poll_once, settle};
+use zk_test_support::explore::{poll_once, settle};
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
 fn election(client: &Client, name: &str) -> Election {
@@ -214,30 +214,6 @@ async fn a_task_that_keeps_the_guard_does_not_keep_the_leadership() {
     let kept = candidate.lead(async |term| term).await.unwrap();
     assert_eq!(kept.state(), LockState::Lost(Loss::Released));
     world.is_empty().await;
-}
-
-#[test]
-fn a_candidacy_may_be_dropped_at_any_moment() {
-    let runs = explore(|script: Script| async move {
-        let world = World::new();
-        let candidate = election(&world.client().await, "ana");
-        {
-            let mut leading = Box::pin(candidate.lead(|_| settle()));
-            for _ in 0..6 {
-                match script.choose(3) {
-                    0 => settle().await,
-                    1 => break,
-                    _ => {
-                        if poll_once(leading.as_mut()).is_ready() {
-                            break;
-                        }
-                    }
-                }
-            }
-        }
-        world.is_empty().await;
-    });
-    assert!(runs > 50, "{runs} runs");
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,9 +8,9 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, ErrorCode, Zxid};
 use zk_embedded::{Change, Fault, OpCode};
-use zk_recipes::{Error, ErrorKind, Group, LockState, Loss, Members, Membership, Release, View};
+use zk_recipes::{Error, ErrorKind, Group, LockState, Loss, Members, Release, View};
 use zk_test_support::explore::{Script, actor, explore, poll_once, settle, sweep};
-use zk_test_support::locks::{LOCK, READ_FAULTS, TIMEOUT, WRITE_FAULTS, World};
+use zk_test_support::locks::{LOCK, READ_FAULTS, TIMEOUT, World};
 
 fn group(client: &Client) -> Group {
     Group::new(client, LOCK).unwrap()
@@ -331,102 +331,6 @@ fn two_takeovers_at_once_leave_one_member() {
     assert!(runs > 50, "{runs} runs");
 }
 
-/// Does something with a fault at the first request, at the second, and so on. `act` ends with a
-/// membership, unless it was refused because of the fault.
-fn survives(
-    prepared: bool,
-    fault: fn() -> Fault,
-    act: impl AsyncFn(&Group) -> Result<Option<Membership>, Error> + Copy,
-) {
-    let places = sweep(|at| async move {
-        let world = World::new();
-        let old = match prepared {
-            true => Some(new_group(&world).await.join("ana", "old").await.unwrap()),
-            false => None,
-        };
-        let client = world.client().await;
-        let session = client.session().unwrap().id;
-        world.server.inject(fault().session(session).after(at));
-        let group = group(&client);
-        let ended = act(&group).await;
-        let happened = world.server.pending_faults() == 0;
-        world.server.clear_faults();
-        if let Some(member) = ended.unwrap() {
-            tokio::time::sleep(Duration::from_secs(2)).await;
-            member.verify().await.unwrap();
-            // A node that came late has a higher number, and the client deletes it when it sees it.
-            assert_eq!(text(&group.members().await.unwrap()), "ana=new");
-            settle().await;
-            assert_eq!(world.queue().len(), 1);
-            assert!(member.node().ends_with(&world.queue()[0]));
-        }
-        // Its delete is repeated until it is answered.
-        timeout(TIMEOUT, client.sync("/")).await.unwrap().unwrap();
-        drop(old);
-        world.is_empty().await;
-        happened
-    });
-    assert!(places >= 2, "{places} places");
-}
-
-#[test]
-fn a_join_and_a_takeover_survive_a_fault_at_any_request() {
-    for fault in WRITE_FAULTS {
-        survives(false, fault, async |group| group.join("ana", "new").await.map(Some));
-        survives(false, fault, async |group| group.try_join("ana", "new").await);
-        survives(false, fault, async |group| group.take_over("ana", "new").await.map(Some));
-        survives(true, fault, async |group| group.take_over("ana", "new").await.map(Some));
-        survives(false, fault, async |group| {
-            let member = group.join("ana", "old").await?;
-            // The outcome may be unknown.
-            if let Err(error) = member.set_data("new").await {
-                assert!(error.client().is_some_and(zk_client::Error::is_connection_loss));
-                return Ok(None);
-            }
-            Ok(Some(member))
-        });
-    }
-}
-
-#[test]
-fn joining_may_be_dropped_at_any_moment() {
-    for way in 0..3 {
-        let runs = explore(|script: Script| async move {
-            let world = World::new();
-            let old = new_group(&world).await.join("ana", "old").await.unwrap();
-            let group = new_group(&world).await;
-            let id = if way == 0 { "ben" } else { "ana" };
-            {
-                let mut joining = Box::pin(async {
-                    let member = match way {
-                        2 => group.take_over(id, "").await?,
-                        _ => group.join(id, "").await?,
-                    };
-                    member.set_data("x").await?;
-                    member.leave().await
-                });
-                for _ in 0..7 {
-                    match script.choose(3) {
-                        0 => settle().await,
-                        1 => break,
-                        _ => {
-                            if poll_once(joining.as_mut()).is_ready() {
-                                break;
-                            }
-                        }
-                    }
-                }
-            }
-            settle().await;
-            let is_left = world.queue().len() == 1 && old.verify().await.is_ok();
-            assert!(way == 2 || is_left, "{:?}", world.queue());
-            drop(old);
-            world.is_empty().await;
-        });
-        assert!(runs > 50, "{runs} runs");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_repeated_leave_does_not_end_the_next_member_with_the_id() {
     let world = World::new();
@@ -685,41 +589,6 @@ async fn connections_that_break_now_and_then_do_not_end_an_observer() {
     }
     drop(ana);
     assert_eq!(next(&mut members).await, shows(""));
-}
-
-#[test]
-fn an_observer_ends_up_with_the_truth_past_a_fault_at_any_request() {
-    for fault in READ_FAULTS {
-        let places = sweep(|at| async move {
-            let world = World::new();
-            let client = world.client().await;
-            world.server.inject(fault().session(client.session().unwrap().id).after(at));
-            let mut members = group(&client).watch();
-            let others = new_group(&world).await;
-            assert_eq!(text(&members.next().await.unwrap()), "");
-            let ana = others.join("ana", "1").await.unwrap();
-            assert_eq!(text(&members.next().await.unwrap()), "ana=1");
-            ana.set_data("2").await.unwrap();
-            let ben = others.join("ben", "3").await.unwrap();
-            let mut last = text(&members.next().await.unwrap());
-            while last != "ana=2 ben=3" {
-                last = text(&members.next().await.unwrap());
-            }
-            let new = others.take_over("ana", "4").await.unwrap();
-            drop(ben);
-            while last != "ana=4" {
-                last = text(&members.next().await.unwrap());
-            }
-            let happened = world.server.pending_faults() == 0;
-            world.server.clear_faults();
-            assert_eq!(next(&mut members).await, None);
-            drop((ana, new, members));
-            client.sync("/").await.unwrap();
-            world.is_empty().await;
-            happened
-        });
-        assert!(places >= 6, "{places} places");
-    }
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Several locks taken together: all or none, in one transaction if all are free, and never in a
 //! deadlock.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use zk_client::{Acl, Client, CreateOptions, ErrorCode, Id, OpCode, Outcome, Perms};
 use zk_embedded::{Change, Config, Fault, Server};
 use zk_recipes::{ErrorKind, Guard, Lock, LockState, Loss, MultiLock, Options, Release, Timeout};
-use zk_test_support::explore::{Script, actor, explore, poll_once, settle};
+use zk_test_support::explore::settle;
 use zk_test_support::locks::World;
 use zk_test_support::peer::Clock;
 
@@ -243,41 +242,6 @@ async fn nested_and_together_in_many_turns() {
     for task in tasks {
         tokio::time::timeout(Duration::from_secs(60), task).await.expect("a circle").unwrap();
     }
-}
-
-#[test]
-fn an_acquire_of_several_may_be_dropped_at_any_moment() {
-    let runs = explore(|script: Script| async move {
-        let world = Rc::new(World::new());
-        let (client, other) = (world.client().await, world.client().await);
-        drop(MultiLock::new(&client, THREE).unwrap().acquire().await.unwrap());
-        // Two locks that become free during the acquire.
-        let in_the_way = [held(&other, THREE[0]).await, held(&other, THREE[1]).await];
-        let polls = script.choose(7);
-        let mut actors = vec![actor(async move {
-            for guard in in_the_way {
-                settle().await;
-                drop(guard);
-            }
-        })];
-        actors.push(actor(async move {
-            let all = MultiLock::new(&client, THREE).unwrap();
-            let mut acquire = Box::pin(all.acquire());
-            for _ in 0..polls {
-                if poll_once(acquire.as_mut()).is_ready() {
-                    break;
-                }
-                tokio::task::yield_now().await;
-            }
-        }));
-        script.interleave(4, actors).await;
-        settle().await;
-        assert_eq!(queues(&world), [0, 0, 0]);
-        drop(other);
-        settle().await;
-        assert_eq!(world.server.watch_count(), 0);
-    });
-    assert!(runs > 500, "{runs} runs");
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,8 +15,8 @@ use zk_embedded::{Fault, OpCode};
 use zk_recipes::{
     Error, ErrorKind, FencingToken, Group, LockState, Loss, Options, Partitioner, Shard,
 };
-use zk_test_support::explore::{Script, explore, poll_once, settle, sweep};
-use zk_test_support::locks::{LOCK, READ_FAULTS, TIMEOUT, World};
+use zk_test_support::explore::{poll_once, settle};
+use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
 const SHARDS: [&str; 5] = ["s0", "s1", "s2", "s3", "s4"];
 
@@ -692,67 +692,6 @@ async fn a_member_that_comes_or_goes_costs_a_view_each_and_a_few_requests_a_shar
     ana.leave().await;
     ben.leave().await;
     is_empty(&world).await;
-}
-
-#[test]
-fn a_fault_at_any_request_costs_no_shard() {
-    for fault in READ_FAULTS {
-        let places = sweep(|at| async move {
-            let world = World::new();
-            let log = Log::default();
-            let ana = Worker::start(&world, &log, "ana").await;
-            world.server.inject(fault().session(ana.session).after(at));
-            log.is_even(5, 1).await;
-            let ben = Worker::start(&world, &log, "ben").await;
-            log.is_even(5, 2).await;
-            ben.leave().await;
-            log.is_even(5, 1).await;
-            let happened = world.server.pending_faults() == 0;
-            world.server.clear_faults();
-            ana.leave().await;
-            is_empty(&world).await;
-            happened
-        });
-        assert!(places >= 20, "{places} places");
-    }
-}
-
-#[test]
-fn a_member_may_be_dropped_at_any_await() {
-    let runs = explore(|script: Script| async move {
-        let world = World::new();
-        let log = Log::default();
-        let ben = Worker::start(&world, &log, "ben").await;
-        settle().await;
-        let client = world.client().await;
-        let partitioner = partitioner(&client).grace(Duration::from_secs(1));
-        let stop = Notify::new();
-        let work = async |shard: Shard| {
-            let _at_work = log.begin("ana", shard.clone());
-            shard.stopping().await;
-            tokio::task::yield_now().await;
-        };
-        let mut running = Box::pin(partitioner.run_until("ana", stop.notified(), work));
-        let polls = script.choose(24);
-        let stops = script.choose(2) == 1;
-        for poll in 0..polls {
-            if stops && poll == 12 {
-                stop.notify_one();
-            }
-            if poll_once(running.as_mut()).is_ready() {
-                break;
-            }
-            match poll < 3 && script.choose(2) == 0 {
-                true => tokio::task::yield_now().await,
-                false => settle().await,
-            }
-        }
-        drop(running);
-        log.is_even(5, 1).await;
-        ben.leave().await;
-        is_empty(&world).await;
-    });
-    assert!(runs > 100, "{runs} runs");
 }
 
 /// The folders are containers, which servers remove while nobody is there.

@@ -13,7 +13,7 @@ use zk_embedded::{Fault, OpCode};
 use zk_recipes::{
     Error, ErrorKind, Layout, LockState, Loss, Options, Permit, Release, Semaphore, Timeout,
 };
-use zk_test_support::explore::{Script, explore, poll_once, settle, sweep};
+use zk_test_support::explore::{Script, explore, poll_once, settle};
 use zk_test_support::locks::{TIMEOUT, World};
 
 const PATH: &str = "/limits/one";
@@ -507,101 +507,6 @@ fn of_several_that_try_at_one_moment_no_more_than_the_permits_get_one() {
     assert!(runs > 1000, "{runs} runs");
 }
 
-#[test]
-fn an_acquire_may_be_dropped_at_any_moment() {
-    for held in [0, 1] {
-        let runs = explore(|script: Script| async move {
-            let world = if script.choose(2) == 0 { World::new() } else { world().await };
-            let (one, two) = (semaphore(&world, 2).await, semaphore(&world, 2).await);
-            let permit = if held == 1 { Some(two.acquire().await.unwrap()) } else { None };
-            {
-                let mut acquire = Box::pin(one.acquire_many(2));
-                for _ in 0..7 {
-                    match script.choose(3) {
-                        0 => settle().await,
-                        1 => break,
-                        _ => {
-                            if poll_once(acquire.as_mut()).is_ready() {
-                                assert!(permit.is_none());
-                                break;
-                            }
-                        }
-                    }
-                }
-            }
-            settle().await;
-            assert_eq!(counts(&world), (0, held));
-            drop(permit);
-            drop(timeout(TIMEOUT, two.acquire_many(2)).await.unwrap().unwrap());
-            is_idle(&world).await;
-        });
-        assert!(runs > 100, "{runs} runs");
-    }
-}
-
-/// Breaks the connection at the k-th request of an acquire, a write under it and its end, for all
-/// k. Somebody else has a permit meanwhile, and gives it back if the acquire waits.
-fn losing(fault: fn() -> Fault, held: usize) -> u32 {
-    sweep(|at| async move {
-        let world = world().await;
-        let client = world.client().await;
-        let (one, two) = (of(&client, 2), semaphore(&world, 2).await);
-        let permit = if held == 1 { Some(two.acquire().await.unwrap()) } else { None };
-        settle().await;
-        world.server.inject(fault().session(client.session().unwrap().id).after(at));
-        let waiting = waits(&one, 2).await;
-        sleep(TIMEOUT / 2).await;
-        assert_eq!(waiting.is_finished(), held == 0);
-        drop(permit);
-        let permit = timeout(TIMEOUT, waiting).await.unwrap().unwrap().unwrap();
-        sleep(TIMEOUT / 2).await;
-        assert_eq!(counts(&world), (0, 2));
-        assert_eq!(permit.state(), LockState::Held);
-        match permit.release().await {
-            Ok(released) => assert_eq!(released, Release::Released),
-            Err(error) => assert_eq!(error.kind(), ErrorKind::Unconfirmed),
-        }
-        let struck = world.server.pending_faults() == 0;
-        world.server.clear_faults();
-        let all = timeout(2 * TIMEOUT, two.acquire_many(2)).await.unwrap().unwrap();
-        drop(all);
-        settle().await;
-        assert_eq!(counts(&world), (0, 0));
-        struck
-    })
-}
-
-#[test]
-fn a_reply_or_a_request_may_be_lost_at_any_place() {
-    for held in [0, 1] {
-        for fault in [Fault::lose_reply, Fault::lose_request] {
-            let places = losing(fault, held);
-            assert!(places >= 6, "{places} places");
-        }
-    }
-}
-
-#[test]
-fn a_try_gets_a_free_permit_although_a_reply_or_a_request_is_lost_at_any_place() {
-    for fault in [Fault::lose_reply, Fault::lose_request] {
-        let places = sweep(|at| async move {
-            let world = world().await;
-            let (one, two) = (semaphore(&world, 1).await, semaphore(&world, 1).await);
-            world.server.inject(fault().after(at));
-            let permit = one.try_acquire().await.unwrap().expect("it is free");
-            settle().await;
-            assert_eq!(counts(&world), (0, 1));
-            let struck = world.server.pending_faults() == 0;
-            world.server.clear_faults();
-            assert!(two.try_acquire().await.unwrap().is_none());
-            permit.release().await.unwrap();
-            is_idle(&world).await;
-            struck
-        });
-        assert!(places >= 3, "{places} places");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_create_that_comes_late_lets_nobody_in_and_is_removed() {
     let world = world().await;
@@ -616,47 +521,6 @@ async fn a_create_that_comes_late_lets_nobody_in_and_is_removed() {
     drop(permit);
     drop(timeout(20 * TIMEOUT, waiting).await.expect("the late node goes").unwrap().unwrap());
     is_idle(&world).await;
-}
-
-#[test]
-fn the_session_may_end_at_any_moment_of_an_acquire() {
-    for held in [0, 1] {
-        let runs = explore(|script: Script| async move {
-            let world = world().await;
-            let client = world.client().await;
-            let (one, two) = (of(&client, 2), semaphore(&world, 2).await);
-            let permit = if held == 1 { Some(two.acquire().await.unwrap()) } else { None };
-            let mut acquire = Box::pin(one.acquire_many(2));
-            let mut early = None;
-            for _ in 0..7 {
-                match script.choose(3) {
-                    0 => settle().await,
-                    1 => break,
-                    _ => {
-                        if let std::task::Poll::Ready(done) = poll_once(acquire.as_mut()) {
-                            early = Some(done.unwrap());
-                            break;
-                        }
-                    }
-                }
-            }
-            assert!(world.server.expire(client.session().unwrap().id));
-            match early {
-                Some(early) => assert!(matches!(early.lost().await, Loss::SessionOver(_))),
-                None => match timeout(2 * TIMEOUT, acquire.as_mut()).await.expect("it ends") {
-                    Err(error) => assert!(error.is_session_over(), "{error}"),
-                    Ok(permit) => assert!(matches!(permit.lost().await, Loss::SessionOver(_))),
-                },
-            }
-            drop(acquire);
-            settle().await;
-            assert_eq!(counts(&world), (0, held));
-            drop(permit);
-            drop(timeout(TIMEOUT, two.acquire_many(2)).await.unwrap().unwrap());
-            is_idle(&world).await;
-        });
-        assert!(runs > 100, "{runs} runs");
-    }
 }
 
 type Acquiring = Pin<Box<dyn Future<Output = Result<Permit, Error>>>>;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use zk_client::{Client, CreateOptions};
-use zk_embedded::{Change, Fault};
+use zk_embedded::Change;
 use zk_recipes::{Error, ErrorKind, Layout, Lock, LockState, Options, Permit, Release, Semaphore};
-use zk_test_support::explore::{Script, explore, poll_once, settle, sweep};
+use zk_test_support::explore::{Script, explore, poll_once, settle};
 use zk_test_support::locks::{TIMEOUT, World};
 
 use crate::semaphore::waits;
@@ -320,71 +320,6 @@ fn whoever_deletes_our_turn_lets_nobody_in_beside_kazoo() {
             is_idle(&world).await;
         });
         assert!(runs > 1000, "{runs} runs");
-    }
-}
-
-#[test]
-fn an_acquire_may_be_dropped_or_its_session_end_at_any_moment() {
-    for (held, tries) in [(0, false), (1, false), (0, true)] {
-        let runs = explore(|script: Script| async move {
-            let world = if script.choose(2) == 0 { World::new() } else { world(2).await };
-            let client = world.client().await;
-            let (one, two) = (of(&client, 2), semaphore(&world, 2).await);
-            let permit = if held == 1 { Some(two.acquire().await.unwrap()) } else { None };
-            let ends = script.choose(2) == 1;
-            let mut acquire = acquires(one, tries);
-            for _ in 0..8 {
-                match script.choose(3) {
-                    0 => settle().await,
-                    1 => break,
-                    _ if poll_once(acquire.as_mut()).is_ready() => break,
-                    _ => {}
-                }
-            }
-            if ends {
-                assert!(world.server.expire(client.session().unwrap().id));
-            }
-            drop(acquire);
-            settle().await;
-            assert_eq!(counts(&world), (0, held));
-            drop(permit);
-            drop(timeout(TIMEOUT, two.acquire_many(2)).await.unwrap().unwrap());
-            is_idle(&world).await;
-        });
-        assert!(runs > 100, "{runs} runs");
-    }
-}
-
-#[test]
-fn a_reply_or_a_request_may_be_lost_at_any_place() {
-    for (held, tries) in [(0, false), (1, false), (0, true)] {
-        for fault in [Fault::lose_reply, Fault::lose_request] {
-            let places = sweep(|at| async move {
-                let world = world(2).await;
-                let client = world.client().await;
-                let two = semaphore(&world, 2).await;
-                let permit = if held == 1 { Some(two.acquire().await.unwrap()) } else { None };
-                settle().await;
-                world.server.inject(fault().session(client.session().unwrap().id).after(at));
-                let one = of(&client, 2);
-                let acquiring = tokio::spawn(acquires(one, tries));
-                sleep(TIMEOUT / 2).await;
-                drop(permit);
-                let permit = timeout(TIMEOUT, acquiring).await.unwrap().unwrap().unwrap();
-                let permit = permit.expect("it is free");
-                sleep(TIMEOUT / 2).await;
-                assert_eq!(counts(&world), (0, permit.leases().len()));
-                assert_eq!(permit.state(), LockState::Held);
-                drop(permit);
-                let struck = world.server.pending_faults() == 0;
-                world.server.clear_faults();
-                drop(timeout(2 * TIMEOUT, two.acquire_many(2)).await.unwrap().unwrap());
-                assert!(most(&world) <= 2, "{} of two permits", most(&world));
-                is_idle(&world).await;
-                struck
-            });
-            assert!(places >= 8, "{places} places");
-        }
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use zk_simulation::expected_events::{
     ANY_FAMILY, BARRIER, CACHED, COUNTER, DOUBLE_BARRIER, ELECTION, ENSEMBLE, FOLLOWED, GROUP,
-    ONE_LEVEL, PARTITIONER, RELATIVES, REQUEUE, SEMAPHORE, SHARED, TREE, TWO_LEVELS,
+    MULTI_LOCK, ONE_LEVEL, PARTITIONER, RELATIVES, REQUEUE, SEMAPHORE, SHARED, TREE, TWO_LEVELS,
 };
 use zk_simulation::{Family, Outcome, cached, ensemble, trees};
 
@@ -173,6 +173,11 @@ fn the_reentrant_read_write_lock_holds_whatever_goes_wrong() {
 #[test]
 fn the_lock_holds_where_contenders_requeue_until_something_disturbs_them() {
     check(Family::Requeue, &[REQUEUE]);
+}
+
+#[test]
+fn nobody_has_one_of_several_locks_that_another_one_has_taken_together() {
+    check(Family::MultiLock, &[RELATIVES, MULTI_LOCK]);
 }
 
 #[test]
