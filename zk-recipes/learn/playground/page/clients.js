@@ -53,13 +53,13 @@ const Clients = (() => {
     return parts.join(' · ');
   }
 
-  function updateCard(card, client, scene, isStale) {
-    text(card.children[1], isStale ? 'believes that it holds the lock' : Words.lock(client.lock));
+  function updateCard(card, client, scene, belief) {
+    text(card.children[1], belief.text);
     text(card.children[2], link(scene, client));
     text(card.children[3], facts(client));
     const isIll = client.connection !== 'connected' || !client.running || client.link !== 'up';
     attribute(card, 'class', `client ${Words.laneClass(scene, client.who)} ` +
-      `lock-${isStale ? 'lost' : client.lock}` +
+      `lock-${belief.colour}` +
       `${isIll ? ' ill' : ''}${client.running ? '' : ' stopped'}`);
   }
 
@@ -76,17 +76,17 @@ const Clients = (() => {
 
   function create(list) {
     let shown = null;
-    let shownStale = '';
+    let shownBeliefs = '';
 
     /* Shows the clients in a state, and their bars at a time. */
     function show(scene, state, now) {
-      const stale = state.clients.filter((client) => Words.isStale(scene, client.who, now))
-        .map((client) => client.who);
-      if (shown !== state.clients || stale.join() !== shownStale) {
+      const beliefs = new Map(state.clients.map((one) => [one.who, Words.belief(one, now)]));
+      const told = [...beliefs.values()].map((belief) => belief.text).join();
+      if (shown !== state.clients || told !== shownBeliefs) {
         shown = state.clients;
-        shownStale = stale.join();
+        shownBeliefs = told;
         keyed(list, shown, (client) => client.who, createCard,
-          (card, client) => updateCard(card, client, scene, stale.includes(client.who)));
+          (card, client) => updateCard(card, client, scene, beliefs.get(client.who)));
       }
       shown.forEach((client, index) => {
         const card = list.children[index];

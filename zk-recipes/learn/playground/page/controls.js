@@ -7,19 +7,32 @@
 const Scripts = (() => {
   const NAMES = ['Ana', 'Ben', 'Cho', 'Dan', 'Eve', 'Fay', 'Gus', 'Hal'];
 
-  /* How long a scene goes on after a new action: a session ends within this time. */
-  const AFTER_MS = 12_000;
+  /* How long a scene goes on after a new action: a session ends, and the next one gets the lock. */
+  const AFTER_MS = 15_000;
 
-  /* Adds an action at a time, and cuts off those that come later. */
+  /* What a scene of one's own begins with. */
+  const EMPTY = {
+    seed: 7,
+    lock: 'exclusive',
+    contenders: [{ name: 'Ana', mode: 'write' }, { name: 'Ben', mode: 'write' }],
+    actions: [],
+    until_ms: AFTER_MS,
+  };
+
+  /*
+    Adds an action at a time, and cuts off what its contender does later. The others go on with what
+    they do. Returns the script and the place of the action in it.
+  */
   function withAction(script, limits, us, action) {
     // All that has been shown has happened before the next whole millisecond.
     const at = Math.floor(us / 1000) + 1;
-    const kept = script.actions.filter((one) => one.at_ms < at);
+    const before = script.actions.filter((one) => one.at_ms < at);
+    const later = script.actions.filter((one) => one.at_ms >= at && one.who !== action.who);
     const until = Math.max(script.until_ms, at + AFTER_MS);
+    const actions = [...before, { at_ms: at, ...action }, ...later];
     return {
-      ...script,
-      actions: [...kept, { at_ms: at, ...action }],
-      until_ms: Math.min(until, limits.until_ms),
+      script: { ...script, actions, until_ms: Math.min(until, limits.until_ms) },
+      index: before.length,
     };
   }
 
@@ -56,12 +69,14 @@ const Scripts = (() => {
     return { ...script, contenders };
   }
 
-  return { withAction, withContenders, withLock, withMode };
+  return { EMPTY, withAction, withContenders, withLock, withMode };
 })();
 
 const Controls = (() => {
   const { html, byId } = Elements;
 
+  /* How long an action takes unless the reader says something else, in milliseconds. */
+  const USUAL_MS = { delay: 50, work: 1000 };
 
   /* An option for each entry, under the headings of their groups. */
   function options(entries, value) {
@@ -83,21 +98,24 @@ const Controls = (() => {
     const lock = byId('lock');
     const contenders = byId('contenders');
     const seed = byId('seed');
-    const delay = html('input', { type: 'number', min: 0, max: catalogue.limits.delay_ms,
-      value: 50, 'aria-label': 'Milliseconds of delay' });
 
-    function act(action) {
+    function act(action, time) {
       const name = who.querySelector(':checked').value;
-      const time = action.ms ? { ms: Number(delay.value) } : {};
       chosen.action({ who: name, do: action.do, ...time });
     }
 
+    /* The button of an action, with a field of its own if it takes a time. */
     function button(action) {
       const label = Words.capital(action.do.replaceAll('_', ' '));
+      const field = html('input', {
+        type: 'number', min: 0, max: catalogue.limits.delay_ms, value: USUAL_MS[action.do] ?? 0,
+        'data-ms': action.do, 'aria-label': `Milliseconds of ${action.do}`,
+      });
       const made = html('button', {
-        type: 'button', 'data-do': action.do, title: action.text, click: () => act(action),
+        type: 'button', 'data-do': action.do, title: action.text,
+        click: () => act(action, action.ms ? { ms: Number(field.value) } : {}),
       }, label);
-      return action.ms ? [made, delay, ' ms'] : [made];
+      return action.ms ? [made, field, ' ms'] : [made];
     }
 
     function createActions() {

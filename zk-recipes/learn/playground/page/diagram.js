@@ -141,14 +141,15 @@ const Diagram = (() => {
       const at = x.get(event.who) ?? AXIS / 2;
       const y = line.eventY[index];
       const label = Words.label(event);
-      // At the last lane a long text stands before the line.
-      const fits = at + BAR + label.length * letter < width;
+      // A long text goes on across other lanes, and stands where there is more room for it.
+      const [before, behind] = [at - AXIS - 2 * BAR, width - at - 2 * BAR];
+      const fits = label.length * letter < behind || before < behind;
       return [
         svg('rect', { class: 'reach', x: at - 10, y: y - 9, width: 20, height: 18 }),
         svg('path', { class: 'point', d: `M${at},${y - 7}l7,7l-7,7l-7,-7z` }),
         svg('text', {
           x: at + (fits ? BAR : -BAR), y: y + 4, 'text-anchor': fits ? 'start' : 'end',
-        }, cut(label, each - 2 * BAR, letter)),
+        }, cut(label, Math.max(before, behind), letter)),
       ];
     }
 

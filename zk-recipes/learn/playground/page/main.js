@@ -115,6 +115,9 @@
     verdict.hidden = said === '';
     attribute(verdict, 'class', holds ? 'verdict' : 'verdict breach');
     text(verdict, said);
+    const { unfired } = scene;
+    byId('unfired').hidden = unfired.length === 0;
+    text(byId('unfired-text'), unfired.join(' '));
   }
 
   function showText() {
@@ -129,7 +132,6 @@
     byId('look').hidden = !entry?.look;
     text(byId('look-text'), entry?.look ?? '');
     byId('scene').value = entry?.id ?? '';
-    byId('own').hidden = entry !== null;
   }
 
   /* A recording has frames alone, and nothing is known of the state. */
@@ -196,15 +198,15 @@
 
   async function act(action) {
     const goesOn = player.isPlaying();
-    const script = Scripts.withAction(scene.script, catalogue.limits, player.time(), action);
-    const last = script.actions.length - 1;
-    const cutOff = scene.script.actions.length - last;
+    const { script, index } =
+      Scripts.withAction(scene.script, catalogue.limits, player.time(), action);
+    const cutOff = scene.script.actions.length + 1 - script.actions.length;
     const isPlayed = await change(script, (played) =>
-      played.events.findIndex((event) => event.kind === 'action' && event.action === last) + 1);
+      played.events.findIndex((event) => event.kind === 'action' && event.action === index) + 1);
     if (!isPlayed) return;
     if (cutOff > 0) {
-      byId('said').append(cutOff === 1 ? ' One later action is cut off.'
-        : ` ${cutOff} later actions are cut off.`, ' Undo brings back what was.');
+      byId('said').append(cutOff === 1 ? ` One later action of ${action.who} is cut off.`
+        : ` ${cutOff} later actions of ${action.who} are cut off.`, ' Undo brings back what was.');
     }
     if (goesOn) player.play();
   }
@@ -230,10 +232,10 @@
     }
   }
 
-  /* Shows a ready-made scene from its start. */
+  /* Shows a ready-made scene from its start, or one in which nothing happens yet. */
   async function choose(id) {
-    const chosen = catalogue.scenes.find((one) => one.id === id);
-    if (chosen) await open(chosen, null, () => 0, true);
+    const chosen = catalogue.scenes.find((one) => one.id === id) ?? null;
+    await open(chosen, Scripts.EMPTY, () => 0, true);
   }
 
   async function start() {
@@ -244,7 +246,8 @@
       return;
     }
     const own = html('option', { value: '', id: 'own' }, 'A scene of your own');
-    byId('scene').replaceChildren(own, ...Controls.options(catalogue.scenes, (one) => one.id));
+    byId('scene').replaceChildren(...Controls.options(catalogue.scenes, (one) => one.id));
+    if (source.canPlay) byId('scene').prepend(own);
     byId('interfere').hidden = !source.canPlay;
     if (source.canPlay) {
       controls = Controls.create(catalogue, {

@@ -109,10 +109,18 @@ const Words = (() => {
     return [...new Set(spans.map((span) => span.who))];
   }
 
-  /* True if a contender takes the lock for its own although its node is gone. */
-  function isStale(scene, who, us) {
-    return scene.spans.some((span) =>
-      span.who === who && span.kind === 'stale' && span.from_us <= us && us < span.to_us);
+  /*
+    What a contender believes of the lock at a time, and the word for its colour. Who takes the lock
+    for its own is wrong if its node does not have the lock, and knows by the clock alone that its
+    lease is over.
+  */
+  function belief(client, us) {
+    const takes = client.lock === 'held' || client.lock === 'maybe';
+    if (takes && client.lease_until_us !== null && client.lease_until_us <= us) {
+      return { colour: 'lost', text: 'has no lease any more' };
+    }
+    if (takes && !client.owns) return { colour: 'lost', text: 'believes that it holds the lock' };
+    return { colour: client.lock, text: LOCKS[client.lock] ?? client.lock };
   }
 
   /* What the mark over a breach says. */
@@ -131,8 +139,7 @@ const Words = (() => {
   }
 
   return {
-    time, left, laneClass, party, sentence, label, breach, isStale, isRoutine, capital,
+    time, left, laneClass, party, sentence, label, breach, belief, isRoutine, capital,
     connection: (word) => CONNECTIONS[word] ?? word,
-    lock: (word) => LOCKS[word] ?? word,
   };
 })();

@@ -6,6 +6,7 @@ use crate::actor::Actor;
 use crate::kind::FOLDER;
 use crate::record::Moment;
 use crate::scene::{ClientState, LockState, NodeState, WatchState};
+use crate::script::Mode;
 use crate::world::World;
 
 /// What every server has.
@@ -93,10 +94,26 @@ impl World {
             lock,
             mode: actor.mode,
             node: own.map(|node| node.path.clone()),
+            owns: own.is_some_and(|own| self.is_owner(own, actor.mode, tree)),
             token: actor.token.clone(),
             session: session.map(|session| format!("{:#x}", session.0)),
             lease_until_us: actor.lease_until_us,
             deadline_us: deadline.map(|at| self.us(at)),
         }
+    }
+
+    /// True if a node has the lock, by the numbers alone. A lock of one node has no numbers.
+    fn is_owner(&self, own: &NodeState, mode: Mode, tree: &[NodeState]) -> bool {
+        let is_ahead = |node: &&NodeState| {
+            node.path.starts_with(FOLDER)
+                && node.sequence.is_some()
+                && node.sequence < own.sequence
+                && node.owner != own.owner
+        };
+        let writes = |node: &NodeState| {
+            let owner = self.actors.iter().find(|actor| node.owner.as_ref() == Some(&actor.name));
+            owner.is_none_or(|owner| owner.mode == Mode::Write)
+        };
+        !tree.iter().filter(is_ahead).any(|node| mode == Mode::Write || writes(node))
     }
 }

@@ -60,6 +60,10 @@ struct Stage {
     random: Random,
     processes: Vec<Option<Process>>,
     memories: Vec<Memory>,
+    /// The replies that are to be lost, in words, by the contender that is to lose one.
+    losses: Vec<Option<String>>,
+    /// The actions that found nothing to act on, in words.
+    unfired: Vec<String>,
 }
 
 impl Stage {
@@ -81,6 +85,8 @@ impl Stage {
             random,
             processes: (0..count).map(|_| None).collect(),
             memories: vec![Memory::default(); count],
+            losses: vec![None; count],
+            unfired: Vec::new(),
         };
         for index in 0..count {
             if stage.script.process_of(index) == index {
@@ -132,12 +138,14 @@ impl Stage {
         Ok(())
     }
 
-    /// Ends the process of a contender.
-    fn kill(&mut self, index: usize) {
+    /// Ends the process of a contender. Returns true if there was one.
+    fn kill(&mut self, index: usize) -> bool {
         let process = self.processes.get_mut(index).and_then(Option::take);
-        if let (Some(process), Some(memory)) = (process, self.memories.get_mut(index)) {
-            *memory = process.kill();
-        }
+        let (Some(process), Some(memory)) = (process, self.memories.get_mut(index)) else {
+            return false;
+        };
+        *memory = process.kill();
+        true
     }
 
     /// The contenders in a process, which is the first of them.
@@ -160,37 +168,66 @@ impl Stage {
             Some(ms) => format!("{who} {}: {ms} ms", what.text()),
             None => format!("{who} {}", what.text()),
         };
+        let told = format!("{text}, at {} ms.", action.at_ms);
         {
             let mut world = world::lock(&self.world);
             let at_us = world.now_us();
             let (who, what) = (who.clone(), *what);
             world.push(Event::Action { at_us, who, what, text, action: number });
         }
-        match what {
+        let has_happened = match what {
             Do::Acquire => self.tell(index, Command::Acquire),
             Do::Release => self.tell(index, Command::Release),
             Do::Drop => self.tell(index, Command::Drop),
             Do::Work => {
                 let time = Duration::from_millis(ms.unwrap_or_default());
-                self.tell(index, Command::Work(time));
+                self.tell(index, Command::Work(time))
             }
             Do::Write => self.tell(index, Command::Write),
             Do::FencedWrite => self.tell(index, Command::FencedWrite),
             Do::Stop | Do::Resume => self.halt(index, *what == Do::Stop),
             Do::Crash => {
-                self.kill(index);
+                let is_killed = self.kill(index);
                 self.forget(index, Connection::Gone);
+                is_killed
             }
             Do::Restart => {
                 self.kill(index);
                 self.forget(index, Connection::Connecting);
                 self.start(index)?;
+                true
             }
             Do::Cut | Do::Heal | Do::Reset | Do::Isolate | Do::Expire => self.disturb(index, *what),
-            Do::Delay => self.with_actor(index, |actor| actor.delay_ms = ms.unwrap_or_default()),
-            Do::LoseReply => self.with_actor(index, |actor| actor.loses_reply = true),
+            Do::Delay => {
+                self.with_actor(index, |actor| actor.delay_ms = ms.unwrap_or_default());
+                true
+            }
+            Do::LoseReply => {
+                self.lose_reply(index, &told);
+                true
+            }
+        };
+        if !has_happened {
+            self.note_nothing(index, "notices nothing: there was nothing to act on");
+            self.unfired.push(told);
         }
         Ok(())
+    }
+
+    /// Has the next reply lost. What is asked twice before a reply has come happens once.
+    fn lose_reply(&mut self, index: usize, told: &str) {
+        self.forget_lost_replies();
+        self.with_actor(index, |actor| actor.loses_reply = true);
+        if let Some(loss) = self.losses.get_mut(index) {
+            self.unfired.extend(loss.replace(told.to_owned()));
+        }
+    }
+
+    /// Forgets the losses of replies that have happened.
+    fn forget_lost_replies(&mut self) {
+        for (actor, loss) in world::lock(&self.world).actors.iter().zip(&mut self.losses) {
+            *loss = loss.take().filter(|_| actor.loses_reply);
+        }
     }
 
     fn forget(&self, process: usize, connection: Connection) {
@@ -199,12 +236,14 @@ impl Stage {
         }
     }
 
-    fn tell(&self, index: usize, command: Command) {
+    /// Tells a contender something. Returns true if there is anybody to be told.
+    fn tell(&self, index: usize, command: Command) -> bool {
         let process = self.script.process_of(index);
-        match self.processes.get(process).and_then(Option::as_ref) {
-            Some(process) => process.tell(index, command),
-            None => self.note_nothing(index, "has no process"),
-        }
+        let process = self.processes.get(process).and_then(Option::as_ref);
+        process.is_some_and(|process| {
+            process.tell(index, command);
+            true
+        })
     }
 
     fn note_nothing(&self, index: usize, text: &str) {
@@ -213,16 +252,25 @@ impl Stage {
         }
     }
 
-    fn halt(&self, index: usize, is_stopped: bool) {
+    /// Stops a process or lets it run. Returns true if that is a change.
+    fn halt(&self, index: usize, is_stopped: bool) -> bool {
         let Some(process) = self.processes.get(index).and_then(Option::as_ref) else {
-            return self.note_nothing(index, "has no process");
+            return false;
         };
-        self.with_actor(index, |actor| actor.running = !is_stopped);
-        if is_stopped { process.stop() } else { process.resume() }
+        let mut was_running = false;
+        self.with_actor(index, |actor| {
+            was_running = std::mem::replace(&mut actor.running, !is_stopped);
+        });
+        if is_stopped {
+            process.stop()
+        } else {
+            process.resume()
+        }
+        was_running == is_stopped
     }
 
-    /// Does something to the link or the session of a contender.
-    fn disturb(&self, index: usize, what: Do) {
+    /// Does something to the link or the session of a contender. Returns true if that is a change.
+    fn disturb(&self, index: usize, what: Do) -> bool {
         let mut world = world::lock(&self.world);
         let session = world.session(index);
         let link = world.actors.get(index).map(|actor| actor.link);
@@ -230,28 +278,36 @@ impl Stage {
             Do::Cut => {
                 world.set_link(index, LinkState::Cut);
                 world.lose_all(index);
+                link != Some(LinkState::Cut)
             }
-            Do::Heal => match link {
-                // Both ends have sent what never arrived, so that the connection is of no use.
-                Some(LinkState::Cut) => {
-                    world.set_link(index, LinkState::Up);
-                    world.reset(index);
+            Do::Heal => {
+                match link {
+                    // Both ends have sent what never arrived, so that the connection is of no use.
+                    Some(LinkState::Cut) => {
+                        world.set_link(index, LinkState::Up);
+                        world.reset(index);
+                    }
+                    Some(LinkState::Isolated) => world.reunite(),
+                    _ => {}
                 }
-                Some(LinkState::Isolated) => world.reunite(),
-                _ => {}
-            },
-            Do::Reset => world.reset(index),
+                link != Some(LinkState::Up)
+            }
+            Do::Reset => {
+                let has_links = !world.links_of(index).is_empty();
+                world.reset(index);
+                has_links
+            }
             Do::Isolate => {
                 let is_isolated = session.is_some_and(|session| world.core.partition(session));
                 if is_isolated && link == Some(LinkState::Up) {
                     world.set_link(index, LinkState::Isolated);
                 }
+                is_isolated
             }
-            _ => {
-                if let Some(session) = session {
-                    world.serve(|core, now| core.expire(now, session));
-                }
-            }
+            _ => session.is_some_and(|session| {
+                world.serve(|core, now| core.expire(now, session));
+                true
+            }),
         }
     }
 
@@ -261,7 +317,9 @@ impl Stage {
         }
     }
 
-    fn end(self) -> Scene {
+    fn end(mut self) -> Scene {
+        self.forget_lost_replies();
+        self.unfired.extend(self.losses.iter_mut().filter_map(Option::take));
         let mut world = world::lock(&self.world);
         world.end();
         let ended_us = world.now_us();
@@ -270,8 +328,8 @@ impl Stage {
         let clients = self.script.contenders.iter();
         let clients = clients.map(|one| Lane { id: one.name.clone(), kind: "client" });
         let spans = verdict::spans(&record, ended_us);
-        let is_wrong = self.stores.is_wrong();
-        let verdict = verdict::judge(self.kind, &self.script, &record, &spans, ended_us, is_wrong);
+        let harm = self.stores.harm();
+        let verdict = verdict::judge(self.kind, &self.script, &record, &spans, ended_us, harm);
         Scene {
             id: None,
             title: None,
@@ -283,6 +341,7 @@ impl Stage {
             states: record.states,
             spans,
             verdict,
+            unfired: self.unfired,
             script: self.script,
         }
     }

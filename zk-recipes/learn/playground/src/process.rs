@@ -145,8 +145,10 @@ impl Process {
         self.gate.set(GateMode::Frozen, false);
     }
 
+    /// Lets it run again. It goes on in the middle of what it did, before its client has heard of
+    /// anything.
     pub(crate) fn resume(&self) {
-        self.gate.set(GateMode::Open, false);
+        self.gate.set(GateMode::Open, true);
     }
 
     /// Ends the process. Returns what one of the same name will remember.
@@ -207,7 +209,9 @@ impl Inside {
     fn observe(&self) {
         let seat = &self.seat;
         if seat.kind.is_case("no_fence") && seat.belief() == LockState::Joining && self.is_first() {
-            let text = "is first in the queue: reads the balance, and works for 5 s";
+            let balance = seat.stores.balance();
+            let text =
+                format!("is first in the queue: reads the balance, {balance}, and works for 5 s");
             seat.believe(LockState::Held, Tone::Good, text);
         }
         let state = self.holding.borrow().as_ref().and_then(Holding::state);

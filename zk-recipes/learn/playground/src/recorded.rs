@@ -73,6 +73,7 @@ pub fn recorded(name: &str, entries: &[Entry], from: Duration) -> Scene {
         states: vec![State::default(); events.len().max(1)],
         events,
         spans: Vec::new(),
+        unfired: Vec::new(),
         // There is no lock to judge.
         verdict: Verdict {
             holds: true,

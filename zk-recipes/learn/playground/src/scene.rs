@@ -34,6 +34,8 @@ pub struct Scene {
     pub spans: Vec<Span>,
     /// Whether the lock did what it is for.
     pub verdict: Verdict,
+    /// The actions that found nothing to act on, each in a sentence with its time.
+    pub unfired: Vec<String>,
 }
 
 /// A column of the picture.
@@ -260,6 +262,8 @@ pub struct ClientState {
     pub mode: Mode,
     /// Its node in the queue, as the server knows it.
     pub node: Option<String>,
+    /// True if that node has the lock: nobody is ahead whom its contender has to wait for.
+    pub owns: bool,
     /// Its fencing token.
     pub token: Option<String>,
     /// Its session.
@@ -342,11 +346,11 @@ pub struct Span {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum SpanKind {
-    /// Its node was there.
+    /// The lock was its own.
     Held,
-    /// Its node was there, and its guard was suspended.
+    /// The lock was its own, and its guard was suspended.
     Maybe,
-    /// Its node was gone.
+    /// The lock was not its own: its node was gone, or another one was ahead.
     Stale,
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn spans(record: &Record, ended_us: u64) -> Vec<Span> {
         let to_us = record.events.get(index + 1).map_or(ended_us, Event::at_us);
         for client in clients.values() {
             let kind = match client.lock {
-                LockState::Held | LockState::Maybe if client.node.is_none() => SpanKind::Stale,
+                LockState::Held | LockState::Maybe if !client.owns => SpanKind::Stale,
                 LockState::Held => SpanKind::Held,
                 LockState::Maybe => SpanKind::Maybe,
                 _ => continue,
@@ -57,24 +57,24 @@ fn extend(spans: &mut Vec<Span>, client: &ClientState, from_us: u64, to_us: u64,
     }
 }
 
-/// Judges a scene.
+/// Judges a scene. `harm` is when a store was left wrong by what was written to it, and how.
 pub(crate) fn judge(
     kind: Kind,
     script: &Script,
     record: &Record,
     spans: &[Span],
     ended_us: u64,
-    is_store_wrong: bool,
+    harm: Option<(u64, String)>,
 ) -> Verdict {
     let (owners_at_once, overlap) = overlaps(spans);
     let notifications = notifications(record);
-    let is_store = kind.is_case("no_fence");
+    let (is_store, is_crowd) = (kind.is_case("no_fence"), kind.is_case("herd"));
     let found = match is_store {
         // The store decides, and not who believes what.
-        true => is_store_wrong.then(|| {
-            let text =
-                "Broken: a withdrawal was overwritten. The store lacks less than was paid out.";
-            (VerdictKind::LostUpdate, overlap.map(|(breach, _)| breach), text.to_owned())
+        true => harm.map(|(at_us, text)| {
+            // It begins when two take the lock for their own, and lasts until it has done harm.
+            let from_us = overlap.map_or(at_us, |(breach, _)| breach.from_us.min(at_us));
+            (VerdictKind::LostUpdate, Some(Breach { from_us, to_us: at_us }), text)
         }),
         false => overlap
             .map(|(breach, owners)| two_owners(kind, script, record, breach, owners))
@@ -82,15 +82,20 @@ pub(crate) fn judge(
     };
     let found = found
         .or_else(|| stuck(record, spans, ended_us))
-        .or_else(|| herd(kind, spans.len(), notifications));
+        .or_else(|| is_crowd.then(|| herd(spans.len(), notifications)).flatten());
     let (kind, breach, text) = found.unwrap_or_else(|| {
         let text = match owners_at_once {
-            0 => "Nobody held the lock.",
-            _ if is_store => "It holds: the store lacks what was paid out, and nothing else.",
-            1 => "It holds: never did two hold the lock at once.",
-            _ => "It holds: only readers shared the lock.",
+            0 => "Nobody held the lock.".to_owned(),
+            _ if is_store => {
+                "It holds: the store lacks what was paid out, and nothing else.".to_owned()
+            }
+            _ if is_crowd => {
+                format!("It holds: {notifications} notifications for {} turns.", spans.len())
+            }
+            1 => "It holds: never did two hold the lock at once.".to_owned(),
+            _ => "It holds: only readers shared the lock.".to_owned(),
         };
-        (VerdictKind::Holds, None, text.to_owned())
+        (VerdictKind::Holds, None, text)
     });
     let holds = kind == VerdictKind::Holds;
     Verdict { holds, kind, owners_at_once, breach, notifications, text }
@@ -143,7 +148,7 @@ fn two_owners(
     (VerdictKind::TwoOwners, Some(breach), text)
 }
 
-/// A write of somebody whose node was gone, and who took the lock for its own.
+/// A write of somebody who took the lock for its own, and whose node did not have it.
 fn stale_write(record: &Record) -> Option<Found> {
     let mut stale = BTreeMap::<&str, bool>::new();
     let mut version = None;
@@ -162,7 +167,7 @@ fn stale_write(record: &Record) -> Option<Found> {
         }
         for client in &state.clients {
             let is_holder = matches!(client.lock, LockState::Held | LockState::Maybe);
-            stale.insert(&client.who, is_holder && client.node.is_none());
+            stale.insert(&client.who, is_holder && !client.owns);
         }
     }
     None
@@ -202,8 +207,8 @@ fn notifications(record: &Record) -> usize {
 }
 
 /// Many more notifications than turns, where that is what the scene is about.
-fn herd(kind: Kind, turns: usize, notifications: usize) -> Option<Found> {
-    (kind.is_case("herd") && notifications > 2 * turns).then(|| {
+fn herd(turns: usize, notifications: usize) -> Option<Found> {
+    (notifications > 2 * turns).then(|| {
         let text = format!("Broken: {notifications} notifications for {turns} turns.");
         (VerdictKind::Herd, None, text)
     })

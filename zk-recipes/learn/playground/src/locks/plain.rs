@@ -98,7 +98,7 @@ async fn work(seat: &Seat, broken: bool) -> Result<Acquired, Error> {
     wait_for_turn(client, &ours).await?;
     seat.believe(LockState::Held, Tone::Good, "holds the lock, and writes once a second");
     let write = || {
-        if seat.is_held_by_another() {
+        if !seat.is_owner() && seat.is_held_by_another() {
             seat.note(Tone::Bad, "writes, although another holds the lock");
         }
     };
@@ -133,9 +133,9 @@ async fn withdraw(seat: &Seat, broken: bool) -> Result<Acquired, Error> {
         false => (Tone::Good, "refused"),
     };
     if written {
-        stores.paid.set(stores.paid.get() + amount);
+        stores.pay(amount, world::lock(&seat.world).now_us());
     }
-    let text = format!("takes {amount} from the store elsewhere: {result}. Balance: {balance}");
+    let text = format!("takes {amount}: {result}. Balance: {balance}");
     seat.believe(LockState::Idle, tone, text);
     // The program ends, and its node with it.
     leave(client).await;

@@ -33,7 +33,9 @@ pub(crate) struct Stores {
     pub(crate) open: no_fence::broken::Store,
     pub(crate) fenced: no_fence::repaired::Store,
     /// How much was paid out.
-    pub(crate) paid: Cell<u32>,
+    paid: Cell<u32>,
+    /// When a withdrawal was overwritten first.
+    wrong_since_us: Cell<Option<u64>>,
 }
 
 impl Stores {
@@ -43,15 +45,31 @@ impl Stores {
             open: no_fence::broken::Store { balance: balance() },
             fenced: no_fence::repaired::Store { balance: balance(), greatest: Cell::new(Zxid(0)) },
             paid: Cell::new(0),
+            wrong_since_us: Cell::new(None),
         })
     }
 
-    /// True if what was paid out is not missing.
-    pub(crate) fn is_wrong(&self) -> bool {
-        let missing = |balance: u32| BALANCE - balance;
-        // Nothing is missing in the one that is not used.
-        let of_both = missing(self.open.balance.get()) + missing(self.fenced.balance.get());
-        of_both != self.paid.get()
+    /// The balance of the store that is used. Nothing is missing in the other one.
+    pub(crate) fn balance(&self) -> u32 {
+        self.open.balance.get().min(self.fenced.balance.get())
+    }
+
+    /// Counts a withdrawal that was written.
+    pub(crate) fn pay(&self, amount: u32, at_us: u64) {
+        self.paid.set(self.paid.get() + amount);
+        if self.balance() + self.paid.get() != BALANCE && self.wrong_since_us.get().is_none() {
+            self.wrong_since_us.set(Some(at_us));
+        }
+    }
+
+    /// When a withdrawal was overwritten first, and what has come of it.
+    pub(crate) fn harm(&self) -> Option<(u64, String)> {
+        let (paid, balance) = (self.paid.get(), self.balance());
+        let text = format!(
+            "Broken: {paid} were paid out of {BALANCE}, and the balance is {balance}. A \
+             withdrawal was overwritten."
+        );
+        self.wrong_since_us.get().map(|at_us| (at_us, text))
     }
 }
 
@@ -83,6 +101,12 @@ impl Seat {
     pub(crate) fn belief(&self) -> LockState {
         let world = world::lock(&self.world);
         world.actors.get(self.index).map_or(LockState::Idle, |actor| actor.lock)
+    }
+
+    /// True if the lock is its own, whatever it believes.
+    pub(crate) fn is_owner(&self) -> bool {
+        let clients = world::lock(&self.world).moment().clients;
+        clients.get(self.index).is_some_and(|client| client.owns)
     }
 
     /// True if somebody else believes to hold the lock.

@@ -12,6 +12,7 @@
 )]
 
 mod access;
+mod beliefs;
 mod chromium;
 mod errors;
 mod file;

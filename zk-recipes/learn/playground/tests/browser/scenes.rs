@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::stage::Stage;
 
 /// Plays the script of a ready-made scene, in the page.
-fn played(stage: &mut Stage, id: &str) -> Value {
+pub(crate) fn played(stage: &mut Stage, id: &str) -> Value {
     stage.browser.evaluate(&format!(
         "(async () => {{
             const catalogue = await (await fetch('catalogue.json')).json();
@@ -50,6 +50,8 @@ fn every_scene_is_stepped_through_to_its_end_and_its_verdict_is_shown() {
         let shown = "document.getElementById('verdict').checkVisibility() \
                      && document.getElementById('verdict').textContent";
         assert_eq!(stage.text(shown), verdict["text"], "{id}");
+        assert_eq!(scene["unfired"], json!([]), "{id}");
+        assert_eq!(stage.browser.evaluate("document.getElementById('unfired').hidden"), true);
         let marked = "document.querySelectorAll('#lanes text.breach').length";
         assert_eq!(stage.number(marked), u64::from(!verdict["breach"].is_null()), "{id}");
         let look = "document.getElementById('look-text').innerText.length";

@@ -24,7 +24,7 @@ fn each_action_changes_the_scene_and_undo_brings_it_back() {
     for action in actions {
         let action = action.as_str().unwrap();
         stage.click(&format!("[data-do={action}]"));
-        stage.until_address(&format!("match(/\\.{action}(\\.\\d+)?\\//) !== null"));
+        stage.until_address(&format!("match(/\\.{action}(\\.\\d+)?[,/]/) !== null"));
         assert_ne!(stage.text(EVENTS), before, "{action}");
         let current = stage.text(CURRENT);
         assert_eq!(current.to_lowercase().replace(' ', "_"), action);
@@ -37,8 +37,9 @@ fn each_action_changes_the_scene_and_undo_brings_it_back() {
 }
 
 #[test]
-fn an_action_happens_at_the_shown_time_and_cuts_off_what_came_later() {
-    let mut stage = Stage::open("#7/exclusive/Ana,Ben/100.Ana.acquire,400.Ben.acquire/15000");
+fn an_action_happens_at_the_shown_time_and_cuts_off_what_its_contender_did_later() {
+    let script = "100.Ana.acquire,400.Ben.acquire,900.Ana.release";
+    let mut stage = Stage::open(&format!("#7/exclusive/Ana,Ben/{script}/15000"));
     let place = "[...document.querySelectorAll('#events tr')].findIndex((row) => \
                  row.textContent.includes('Ana') && row.textContent.includes('olds the lock'))";
     let place = stage.number(place);
@@ -50,13 +51,66 @@ fn an_action_happens_at_the_shown_time_and_cuts_off_what_came_later() {
     stage.click("[data-do=cut]");
     stage.until_address("includes('.cut')");
     let address = stage.shared();
-    assert!(address.contains("Ana.acquire") && !address.contains("Ben.acquire"), "{address}");
+    assert!(address.contains("Ana.acquire") && !address.contains("Ana.release"), "{address}");
+    assert!(address.contains("400.Ben.acquire"), "the others go on: {address}");
     let said = stage.moment()[0].as_str().unwrap().to_owned();
-    assert!(said.contains("One later action is cut off"), "{said}");
+    assert!(said.contains("One later action of Ana is cut off"), "{said}");
     // What had been seen is still so.
     let after = stage.browser.evaluate(rows);
     let seen = |rows: &serde_json::Value| rows.as_array().unwrap()[..place as usize].to_vec();
     assert_eq!(seen(&before), seen(&after));
+    stage.end();
+}
+
+#[test]
+fn a_holder_that_is_isolated_in_the_queue_stops_and_the_next_one_gets_the_lock() {
+    let mut stage = Stage::open("#queue");
+    let holds = "document.getElementById('said').textContent.includes('Ana holds the lock')";
+    while stage.browser.evaluate(holds) != true {
+        stage.click("#forward");
+    }
+    stage.click("[data-do=isolate]");
+    stage.until_address("includes('.isolate')");
+    let events = stage.text(EVENTS);
+    let (_, after) = events.split_once("Isolate").unwrap();
+    let (_, after) = after.split_once("Knows that the lock is lost").unwrap();
+    assert!(after.contains("Holds the lock"), "{after}");
+    stage.end();
+}
+
+#[test]
+fn each_action_that_takes_a_time_has_a_field_of_its_own() {
+    let mut stage = Stage::open("");
+    for (action, ms) in [("work", 700), ("delay", 30)] {
+        stage.browser.evaluate(&format!(
+            "document.querySelector('[data-do={action}] + [data-ms={action}]').value = {ms}"
+        ));
+    }
+    for (action, ms) in [("work", 700), ("delay", 30)] {
+        stage.click(&format!("[data-do={action}]"));
+        stage.until_address(&format!("includes('.{action}.{ms}')"));
+    }
+    stage.end();
+}
+
+#[test]
+fn a_scene_of_ones_own_begins_with_nothing_and_is_acted_on() {
+    let mut stage = Stage::open("#lost_lease");
+    stage.browser.evaluate(
+        "{
+            const scene = document.getElementById('scene');
+            scene.value = '';
+            scene.dispatchEvent(new Event('change'));
+        }",
+    );
+    stage.until_address("startsWith('#7/exclusive/Ana,Ben//')");
+    assert_eq!(stage.text("document.getElementById('title').textContent"), "A scene of your own");
+    stage.click("[data-do=heal]");
+    stage.until_address("includes('.heal')");
+    let unfired = "document.getElementById('unfired').checkVisibility() \
+                   && document.getElementById('unfired').textContent";
+    let unfired = stage.text(unfired);
+    assert!(unfired.contains("Without effect: Ana is reachable again"), "{unfired}");
     stage.end();
 }
 

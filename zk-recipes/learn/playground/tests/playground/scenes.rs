@@ -8,16 +8,16 @@ use zk_playground::{
     SpanKind, State, VerdictKind, play,
 };
 
-fn scene(id: &str) -> Scene {
+pub(crate) fn scene(id: &str) -> Scene {
     ready(id).play().unwrap()
 }
 
-fn ready(id: &str) -> Ready {
+pub(crate) fn ready(id: &str) -> Ready {
     catalogue::scenes().into_iter().find(|ready| ready.id == id).unwrap()
 }
 
 /// The times of the notes of a contender that begin like this.
-fn notes(scene: &Scene, name: &str, beginning: &str) -> Vec<u64> {
+pub(crate) fn notes(scene: &Scene, name: &str, beginning: &str) -> Vec<u64> {
     let notes = scene.events.iter().filter_map(|event| match event {
         Event::Note { at_us, who, text, .. } if who == name && text.starts_with(beginning) => {
             Some(*at_us)
