@@ -55,6 +55,16 @@ async fn a_service_serves_its_metrics() {
     }
 }
 
+/// If it served its page, it would not end.
+#[tokio::test]
+async fn the_playground_says_how_it_is_used_and_refuses_what_it_does_not_know() {
+    let said = tour::run("playground", &["--help"]).await.unwrap();
+    assert!(said.contains("usage: playground [--port PORT]"), "{said}");
+    for wrong in [&["--prot", "8080"][..], &["--port", "many"], &["--port"]] {
+        assert!(tour::run("playground", wrong).await.is_err(), "{wrong:?}");
+    }
+}
+
 #[tokio::test]
 async fn the_textbook_lock_excludes() {
     let said = tour::run("textbook_lock", &[]).await.unwrap();

@@ -61,7 +61,16 @@ impl Playground {
     ///
     /// Those of the socket, and of the system's source of random numbers.
     pub fn bind() -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        Self::bind_to(0)
+    }
+
+    /// Listens on this port of 127.0.0.1, as [`bind`](Self::bind) does on a free one.
+    ///
+    /// # Errors
+    ///
+    /// As [`bind`](Self::bind). The port may be in use.
+    pub fn bind_to(port: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let mut random = [0; 16];
