@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
+use zk_embedded::{Fault, OpCode};
+
 use crate::naive::diff::{Line, changes};
-use crate::naive::scene::Report;
+use crate::naive::queue::join;
+use crate::naive::scene::{Report, Scene};
 use crate::naive::{CASES, Case, Version};
 
 const CATALOGUE: &str = include_str!("../../CATALOGUE.md");
@@ -15,6 +18,7 @@ async fn check(title: &str, broken: &[&str], repaired: &[&str]) {
         let Report { log, is_broken, verdict } = case.run(version).await.unwrap();
         let log = log.join("\n");
         assert_eq!(is_broken, version == Version::Broken, "{version:?}: {verdict}\n{log}");
+        assert!(!log.contains("never happened"), "{version:?}: {log}");
         let mut rest = log.as_str();
         for event in events {
             let found = rest.split_once(event);
@@ -92,18 +96,48 @@ fn there_are_nine_ways_to_get_a_lock_wrong() {
     assert_eq!(CASES.len(), 9);
 }
 
+/// A fault of a request that nobody sends.
+#[tokio::test(start_paused = true)]
+async fn a_fault_that_has_never_happened_is_told_of() {
+    let scene = Scene::with_folder().await.unwrap();
+    scene.server.inject(Fault::lose_reply().op(OpCode::CREATE));
+    let client = scene.connect().await.unwrap();
+    join(&client, "lock-").await.unwrap();
+    let log = scene.report(false, "").log.join("\n");
+    assert!(log.contains("Faults that were set and have never happened: 1."), "{log}");
+}
+
+/// What the row of the catalogue that a case refers to is about.
+const HAZARDS: [(&str, &str); 7] = [
+    ("wrong_wake_up", "A wake-up is taken for the lock"),
+    ("lost_reply", "The answer to a create is lost"),
+    ("whole_names", "Contenders are ordered by their whole names"),
+    ("release_by_name", "an old handle deletes the node of another"),
+    ("no_deadline", "A server answers pings after the ensemble has ended the session"),
+    ("no_fence", "A holder is frozen for longer than its session lives"),
+    ("younger_writer", "A reader waits for a younger writer"),
+];
+
 #[test]
 fn each_case_names_its_hazard_its_reports_and_the_file_that_handles_it() {
     for case in CASES {
         let Case { title, hazard, reports, handled_in, folder, .. } = case;
         for text in [case.story, case.lesson, case.repair] {
             assert!(text.ends_with('.') && !text.contains("  "), "{title}: {text}");
+            // The playground shows them, too, on a page of its own.
+            for elsewhere in ["below", "above", "chapter", "fifty"] {
+                assert!(!text.contains(elsewhere), "{title}: {elsewhere} in {text}");
+            }
         }
-        let row = CATALOGUE.lines().find(|line| line.starts_with(&format!("| {hazard} ")));
-        let row = row.unwrap_or_else(|| panic!("{title}: there is no {hazard}"));
+        let about = HAZARDS.iter().find(|(of, _)| of == folder).map(|(_, about)| *about);
+        assert_eq!(hazard.is_some(), about.is_some(), "{title}: {hazard:?}");
+        let row = hazard.map(|hazard| format!("| {hazard} ")).unwrap_or_default();
+        let row = CATALOGUE.lines().find(|line| !row.is_empty() && line.starts_with(&row));
+        let row = row.unwrap_or_default();
+        assert!(row.contains(about.unwrap_or_default()), "{title}: {hazard:?} is {row:?}");
         let words = reports.split([' ', ',', ';']);
         for number in words.filter(|word| word.ends_with(|last: char| last.is_ascii_digit())) {
-            assert!(row.contains(number), "{title}: {number} is not in {row}");
+            assert!(row.contains(number), "{title}: {number} is not in {row:?}");
         }
         let program = format!("zk-recipes/examples/tour/naive/{folder}/broken.rs");
         for file in [*handled_in, program.as_str()] {

@@ -18,8 +18,8 @@ pub(crate) async fn tell(stage: &Stage, case: &Case) -> Result<(), Error> {
 
     run(stage, case, Version::Broken).await?;
     stage.text(case.lesson);
-    let (hazard, reports) = (case.hazard, case.reports);
-    stage.text(&format!("Seen in: {reports}. In tests/CATALOGUE.md this is hazard {hazard}."));
+    let row = case.hazard.map(|hazard| format!(" In tests/CATALOGUE.md this is hazard {hazard}."));
+    stage.text(&format!("Seen in: {}.{}", case.reports, row.unwrap_or_default()));
     stage.pause().await;
 
     stage.text(&format!("THE REPAIR. {}", case.repair));

@@ -60,8 +60,9 @@ const QUESTIONS: [Question; 12] = [
         question: "Why can a lock be lost while its holder believes that it has it?",
         answer: "The ensemble ends a session that it hears nothing of, and nobody can tell a \
                  client that is cut off. A server that answers pings may be cut off itself. So the \
-                 holder needs a deadline, counted from when it sent its last write that was \
-                 answered.",
+                 holder needs a deadline. Only the reply to a write proves that its session lived, \
+                 and the deadline counts from when a request was sent that such a write has \
+                 confirmed, never from a reply. Chapter 6 of the book has it as a line of time.",
         chapter: "No deadline",
     },
     Question {

@@ -47,8 +47,8 @@ pub(crate) enum Version {
 /// A way to get a lock wrong.
 pub(crate) struct Case {
     pub(crate) title: &'static str,
-    /// The row of tests/CATALOGUE.md.
-    pub(crate) hazard: &'static str,
+    /// The row of tests/CATALOGUE.md, if there is one: it has what libraries get wrong.
+    pub(crate) hazard: Option<&'static str>,
     /// Where it was reported.
     pub(crate) reports: &'static str,
     /// What the program does, and what happens to it.

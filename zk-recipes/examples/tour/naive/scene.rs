@@ -105,6 +105,10 @@ impl Scene {
     }
 
     pub(crate) fn report(self, is_broken: bool, verdict: &str) -> Report {
+        let unfired = self.server.pending_faults();
+        if unfired > 0 {
+            self.note(&format!("Faults that were set and have never happened: {unfired}."));
+        }
         Report { log: self.log.into_inner(), is_broken, verdict: verdict.to_owned() }
     }
 }

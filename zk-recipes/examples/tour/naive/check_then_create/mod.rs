@@ -10,8 +10,8 @@ pub(crate) mod repaired;
 
 pub(crate) const CASE: Case = Case {
     title: "Check, then create",
-    hazard: "H09",
-    reports: "kazoo #563; the constructor of canal's DistributedLock",
+    hazard: None,
+    reports: "the constructor of canal's DistributedLock",
     story: "The first idea of everybody: the lock is one node, /lock. Look whether it is there, \
             and create it if it is not. The fault is only bad luck: Ana and Ben look at the same \
             moment.",

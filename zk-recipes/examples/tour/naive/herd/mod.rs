@@ -16,12 +16,11 @@ const CONTENDERS: u64 = 50;
 
 pub(crate) const CASE: Case = Case {
     title: "Everybody watches the lock",
-    hazard: "H25",
-    reports: "the herd effect of ZooKeeper's own page on recipes; Curator's readers all watch the \
-              first writer",
+    hazard: None,
+    reports: "the herd effect of ZooKeeper's own page on recipes",
     story: "Now the create decides. Who does not get the lock watches its node, and tries again \
-            when the node is gone. Nothing goes wrong here but the number of contenders: fifty \
-            want the lock once each.",
+            when the node is gone. Nothing goes wrong here but the number of contenders, each of \
+            whom wants the lock once.",
     lesson: "Each release wakes everybody who waits. All of them send a create and a read, and all \
              but one wait again. The work grows with the square of the contenders, and it is done \
              at the worst moment, when the lock is handed over. There is also no order: whoever \

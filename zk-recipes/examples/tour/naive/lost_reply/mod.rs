@@ -13,7 +13,7 @@ pub(crate) mod repaired;
 
 pub(crate) const CASE: Case = Case {
     title: "The reply to a create is lost",
-    hazard: "H01",
+    hazard: Some("H01"),
     reports: "CURATOR-45, CURATOR-79; samuel/go-zookeeper #229, #237",
     story: "The lock is a queue now. Ana's create is carried out, and then her connection breaks, \
             before the reply has arrived. Her client connects again and resumes the session, so \

@@ -16,7 +16,7 @@ pub(crate) mod repaired;
 
 pub(crate) const CASE: Case = Case {
     title: "No deadline",
-    hazard: "H05",
+    hazard: Some("H05"),
     reports: "CURATOR-444",
     story: "Ana holds the lock and writes once a second. She stops when her client is \
             disconnected. After 4 seconds the server that she is connected to is cut off from the \
@@ -29,7 +29,7 @@ pub(crate) const CASE: Case = Case {
              from the moment of the reply, which may be late. If the next proof does not come \
              before that time is over, she must stop by herself, since nobody can tell her. One \
              thing is left out here: her server may tell the others of her session a little later. \
-             The file that is named below allows for that.",
+             zk-client allows for that.",
     handled_in: "zk-client/src/session/deadline.rs",
     folder: "no_deadline",
     sources: [include_str!("broken.rs"), include_str!("repaired.rs")],

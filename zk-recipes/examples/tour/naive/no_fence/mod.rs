@@ -16,7 +16,7 @@ const BALANCE: u32 = 100;
 
 pub(crate) const CASE: Case = Case {
     title: "No fence",
-    hazard: "H17",
+    hazard: Some("H17"),
     reports: "every lease of every lock service: Martin Kleppmann, How to do distributed locking",
     story: "The balance in a store is 100. Ana takes 20 and Ben takes 30, both under the lock. Ana \
             has read the balance when her process is stopped for 30 seconds, as by a debugger, a \

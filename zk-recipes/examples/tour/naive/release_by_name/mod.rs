@@ -11,7 +11,7 @@ pub(crate) mod repaired;
 
 pub(crate) const CASE: Case = Case {
     title: "The lock is released by name",
-    hazard: "H12",
+    hazard: Some("H12"),
     reports: "zk-ruby #34",
     story: "The folder is a container now, which the server removes while it is empty; the next \
             contender makes it again. Ana holds the lock when her session ends. Ben gets the lock. \

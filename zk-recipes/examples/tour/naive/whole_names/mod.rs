@@ -11,12 +11,12 @@ pub(crate) mod repaired;
 
 pub(crate) const CASE: Case = Case {
     title: "The list is sorted by whole names",
-    hazard: "H23",
+    hazard: Some("H23"),
     reports: "ZOOKEEPER-2931",
     story: "To see who waits, each contender puts its name in front of the number. The list comes \
             in no order, so it is sorted. No fault is needed: Ben holds the lock when Ana comes.",
     lesson: "ana-lock-0000000001 sorts before ben-lock-0000000000, so Ana finds nobody ahead of \
-             her. The random digits of the last chapter would do the same if the list were \
+             her. Random digits in front of the number would do the same if the list were \
              sorted by whole names.",
     repair: "Only the number says who came first. The server gives it out, so it is the one order \
              on which everybody agrees. Compare the numbers, as numbers.",

@@ -14,7 +14,7 @@ pub(crate) mod repaired;
 
 pub(crate) const CASE: Case = Case {
     title: "Every wake-up is taken for the lock",
-    hazard: "H22",
+    hazard: Some("H22"),
     reports: "ZOOKEEPER-3162",
     story: "A contender that is woken has the lock: the one ahead of it is gone, and everybody \
             waits for the one ahead. Ana holds the lock, Ben waits for Ana, and Cho waits for Ben. \

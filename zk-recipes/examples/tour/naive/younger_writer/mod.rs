@@ -14,7 +14,7 @@ pub(crate) mod repaired;
 
 pub(crate) const CASE: Case = Case {
     title: "A reader waits for a younger writer",
-    hazard: "H24",
+    hazard: Some("H24"),
     reports: "kazoo #649",
     story: "A lock for readers and writers is the same queue with two kinds of nodes. A writer \
             waits for everybody ahead of it, and a reader waits while there is a writer. Cho \
