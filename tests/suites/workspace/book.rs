@@ -216,6 +216,29 @@ fn every_page_is_part_of_the_book_and_every_chapter_is_in_its_contents() {
 }
 
 #[test]
+fn every_chapter_leads_to_the_one_before_and_to_the_next() {
+    let book = fs::read_to_string(tests().join("../zk-recipes/learn/book/src/lib.rs")).unwrap();
+    let names = book.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(" {}"));
+    let names = names.collect::<Vec<_>>();
+    let mut chapters = pages();
+    // A chapter of two parts leads on from its second one.
+    chapters.retain(|page| !page.file.ends_with("05-hazards-of-one.md"));
+    chapters.sort_by_key(|page| page.file.file_name().map(|name| name.to_owned()));
+    assert_eq!(chapters.len(), names.len());
+    for (place, page) in chapters.iter().enumerate() {
+        let (_, foot) = page.text.rsplit_once("\n---\n").unwrap();
+        let before = place.checked_sub(1).map(|before| names[before]);
+        for (word, name) in [("Before", before), ("Next", names.get(place + 1).copied())] {
+            let link = name.map(|name| format!("](crate::{name})."));
+            let line = foot.split(&format!("{word}: [")).nth(1);
+            let leads = line.is_some_and(|line| link.as_ref().is_some_and(|it| line.contains(it)));
+            assert_eq!(leads, link.is_some(), "{word} of {}: {foot}", page.file.display());
+            assert_eq!(line.is_some(), link.is_some(), "{word} of {}", page.file.display());
+        }
+    }
+}
+
+#[test]
 fn what_the_book_may_get_wrong_is_found_out() {
     let page = Page {
         file: tests().join("../zk-recipes/learn/book/src/chapters/wrong.md"),

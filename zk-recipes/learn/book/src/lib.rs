@@ -21,15 +21,17 @@
 //! 11. [Fuzzing](ch11_fuzzing): bytes that nobody would send, and somebody else's software
 //! 12. [Exercises](ch12_exercises): fifteen questions with their answers
 //!
-//! Read it with `cargo doc -p zk-book --no-deps --open`, or as the files of `src/chapters`. Links
-//! to tests and other files work in both, if Cargo builds into the folder `target` of the
-//! repository.
+//! Read it with `cargo doc -p zk-book --no-deps --open`, or as the files of `src/chapters`. Names
+//! of the libraries are links if their pages were built before, by
+//! `cargo doc -p zk-client -p zk-recipes --no-deps`. Links to tests and other files work in both,
+//! if Cargo builds into the folder `target` of the repository.
 //!
 //! # How to run an example
 //!
 //! Each example begins with [`scene::play`], which starts a server, and the people in it come in
 //! with [`scene::connect`]. Copy one into a test of your own, change it, and see it fail.
-//! `cargo test --doc -p zk-book` runs all of them.
+//! `cargo test --doc -p zk-book` runs all of them. An example fails if a fault that it injects does
+//! not happen.
 
 pub mod scene;
 

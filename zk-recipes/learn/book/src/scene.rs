@@ -28,14 +28,38 @@ pub type Outcome = Result<(), Box<dyn Error>>;
 /// });
 /// ```
 ///
+/// A client of today creates nodes by another operation than this, so the fault never happens and
+/// the example shows nothing:
+///
+/// ```should_panic
+/// # use zk_book::scene::{connect, play};
+/// # use zk_client::CreateOptions;
+/// use zk_embedded::{Fault, OpCode};
+///
+/// play(async |server| {
+///     server.inject(Fault::lose_reply().op(OpCode::CREATE));
+///     let ana = connect(server).await?;
+///     ana.create("/greeting", b"hello", &CreateOptions::persistent()).await?;
+///     Ok(())
+/// });
+/// ```
+///
 /// # Panics
 ///
-/// If the example fails, so that the test fails that the example is.
+/// If the example fails, so that the test fails that the example is; also if a fault that it has
+/// injected has not happened, since it shows nothing then.
 #[expect(clippy::panic, reason = "an example that fails is a test that fails")]
-pub fn play(example: impl AsyncFnOnce(Server) -> Outcome) {
+pub fn play(example: impl AsyncFnOnce(&Server) -> Outcome) {
     let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
-    let played = runtime.map_err(Into::into).and_then(|runtime| {
-        runtime.block_on(async { example(Server::in_memory(Config::new())).await })
+    let played = runtime.map_err(Into::into).and_then(|runtime| -> Outcome {
+        runtime.block_on(async {
+            let server = Server::in_memory(Config::new());
+            example(&server).await?;
+            match server.pending_faults() {
+                0 => Ok(()),
+                unfired => Err(format!("{unfired} of its faults did not happen").into()),
+            }
+        })
     });
     if let Err(error) = played {
         panic!("the example failed: {error}");
