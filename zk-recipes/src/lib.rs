@@ -88,11 +88,11 @@
 //!
 //! A lock is an ephemeral node, so it ends with the session of its holder. The ensemble ends a
 //! session that it has not heard from for a session timeout, whatever the holder believes. So every
-//! guard knows until when the lock is surely held ([`Hold::state`]), reports when it no longer is
-//! ([`Hold::lost`]), and stops work at that moment ([`Hold::run`]). It computes this from the times
-//! at which requests were sent, and from replies that only a majority of the servers can give: a
-//! server that is cut off from the others answers pings for many seconds after the ensemble has
-//! given the lock away.
+//! guard knows until when the lock is surely held ([`Hold::state`]), reports when that is nearly
+//! over ([`Hold::running_out`]) and when the lock is lost ([`Hold::lost`]), and stops work at that
+//! moment ([`Hold::run`]). It computes this from the times at which requests were sent, and from
+//! replies that only a majority of the servers can give: a server that is cut off from the others
+//! answers pings for many seconds after the ensemble has given the lock away.
 //!
 //! A lock that is held and not used costs its client about three small writes and a dozen pings in
 //! each session timeout, however many locks the client holds. In return, the lock stays

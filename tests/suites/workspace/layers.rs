@@ -218,6 +218,7 @@ const CRATES: &[Layers] = &[
             "hold/status",
             "hold/token",
             "hold",
+            "hold/running_out",
             "hold/transactions",
             "locks/inspect",
             "locks/lock",

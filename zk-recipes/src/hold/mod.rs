@@ -21,6 +21,7 @@ use crate::steady::work::while_held;
 use crate::trace::COORDINATION;
 
 mod metrics;
+mod running_out;
 pub(crate) mod status;
 mod token;
 pub(crate) mod transactions;
@@ -292,6 +293,7 @@ impl Hold {
     ///
     /// While the connection works, each proof from the ensemble extends this time. The method reads
     /// the clock, and counts suspensions of the machine where [`state`](Self::state) does.
+    /// [`running_out`](Self::running_out) waits until little is left.
     pub fn remaining(&self) -> Duration {
         match self.state() {
             LockState::Lost(_) => Duration::ZERO,

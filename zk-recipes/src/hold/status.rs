@@ -158,23 +158,35 @@ impl HoldStatus {
     /// Waits until a look at the lock finds something. Looks again whenever something has happened
     /// to the node or to the lease.
     pub(crate) async fn wait_until<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
+        self.wait_or_recheck(|| look().ok_or(None)).await
+    }
+
+    /// The same for a look that may fail with a time: it looks again after that, too.
+    pub(crate) async fn wait_or_recheck<T>(
+        &self,
+        mut look: impl FnMut() -> Result<T, Option<Duration>>,
+    ) -> T {
         loop {
             let mut change = pin!(self.changes.notified());
             change.as_mut().enable();
             let lease = self.lease.state();
-            if let Some(found) = look() {
-                return found;
-            }
+            let recheck_in = match look() {
+                Ok(found) => return found,
+                Err(time) => time,
+            };
             let lease_changed = async {
                 self.lease.changed(lease).await;
             };
+            let client = self.queue.client();
             let is_refused = lock(&self.known).data == Data::Refused;
-            let mut recheck = RecheckTimer::default();
-            let may_retry = poll_fn(|cx| match is_refused {
-                true => recheck.poll(self.queue.client(), cx),
-                false => Poll::Pending,
+            let retry_in = is_refused.then(|| client.session_timeout());
+            let time = retry_in.into_iter().chain(recheck_in).min();
+            let mut timer = RecheckTimer::default();
+            let is_due = poll_fn(|cx| match time {
+                Some(time) => timer.poll_after(|| time, client, cx),
+                None => Poll::Pending,
             });
-            first_of(change, first_of(lease_changed, may_retry)).await;
+            first_of(change, first_of(lease_changed, is_due)).await;
             // Replies are polled with the waker of `changes`. Outside of a scheduler tokio wakes it
             // at once if the task has used up its budget, and this would loop for ever.
             consume_budget().await;

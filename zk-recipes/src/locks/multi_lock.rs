@@ -264,9 +264,25 @@ impl MultiGuard {
     ///
     /// Dropping the future loses nothing. Any number of tasks may wait.
     pub async fn lost(&self) -> Loss {
-        let mut lost = self.0.iter().map(|hold| Box::pin(hold.lost())).collect::<Vec<_>>();
+        self.first(Hold::lost).await
+    }
+
+    /// Waits until one of the locks is surely ours for no longer than `margin`, and returns for how
+    /// long all of them still are: see [`Hold::running_out`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing. Any number of tasks may wait.
+    pub async fn running_out(&self, margin: Duration) -> Duration {
+        let remaining = self.first(|hold| hold.running_out(margin)).await;
+        remaining.min(self.remaining())
+    }
+
+    /// Waits for the first of the locks for which `wait` is over.
+    async fn first<'a, F: Future>(&'a self, wait: impl Fn(&'a Hold) -> F) -> F::Output {
+        let mut waits = self.0.iter().map(|hold| Box::pin(wait(hold))).collect::<Vec<_>>();
         poll_fn(|cx| {
-            let mut polled = lost.iter_mut().map(|lost| lost.as_mut().poll(cx));
+            let mut polled = waits.iter_mut().map(|wait| wait.as_mut().poll(cx));
             polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
         })
         .await

@@ -3,14 +3,15 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, unconstrained};
 use tokio::time::sleep;
 use zk_client::{Client, Error as ClientError, WatchedEvent, Watcher};
 
-/// Fires one session timeout after it was set. Taking a permission away silences a watch, so a
-/// waiter lists the queue again then.
+/// Fires one session timeout after it was set, or after another time. Taking a permission away
+/// silences a watch, so a waiter lists the queue again then.
 ///
 /// The time passes on the runtime of the session, so it does whatever becomes of the runtime that
 /// polls this. If the session has no runtime, or that one has ended, the time passes on the runtime
@@ -21,6 +22,16 @@ pub(crate) struct RecheckTimer(Option<JoinHandle<()>>);
 impl RecheckTimer {
     /// Sets the timer, unless it is set. Ready when its time has passed, once.
     pub(crate) fn poll(&mut self, client: &Client, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_after(|| client.session_timeout(), client, cx)
+    }
+
+    /// The same for a timer that is set to `time`.
+    pub(crate) fn poll_after(
+        &mut self,
+        time: impl Fn() -> Duration,
+        client: &Client,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
         for is_of_session in [true, false] {
             let timer = match &mut self.0 {
                 Some(timer) => timer,
@@ -28,7 +39,7 @@ impl RecheckTimer {
                     let own = || Handle::try_current().ok();
                     let runtime = if is_of_session { client.runtime() } else { own() };
                     let Some(runtime) = runtime else { continue };
-                    let time = client.session_timeout();
+                    let time = time();
                     self.0.insert(runtime.spawn(async move { sleep(time).await }))
                 }
             };

@@ -31,6 +31,7 @@ mod read_only;
 mod refused_deletes;
 mod replaced;
 mod requeue;
+mod running_out;
 mod runtimes;
 mod rw;
 mod semaphore;

@@ -208,6 +208,7 @@ async fn a_time_limit_needs_a_runtime_and_nothing_else_of_a_lock_does() {
     let behind = world.lock().await;
     assert!(!panics_nowhere(behind.acquire()).await);
     assert!(!panics_nowhere(guard.run(std::future::pending::<()>())).await);
+    assert!(!panics_nowhere(guard.running_out(SOON / 60)).await);
     assert!(!panics_nowhere(guard.verify()).await);
     assert!(!panics_nowhere(guard.release()).await);
     settle().await;
