@@ -4,7 +4,7 @@
 //! nearly over, the command is asked to stop, and a little later it is killed, so that it has ended
 //! when another contender can hold the same.
 
-use std::future::{Future, pending};
+use std::future::Future;
 use std::io;
 use std::ops::Deref;
 use std::process::Command;
@@ -24,8 +24,8 @@ pub(crate) trait Held {
     /// For how long it is surely held from now on.
     fn remaining(&self) -> Duration;
 
-    /// Waits until it is lost.
-    fn lost(&self) -> impl Future<Output = ()>;
+    /// Waits until it is surely held for no longer than `margin`.
+    fn running_out(&self, margin: Duration) -> impl Future<Output = ()>;
 }
 
 impl<K> Held for Guard<K> {
@@ -33,8 +33,8 @@ impl<K> Held for Guard<K> {
         self.deref().remaining()
     }
 
-    async fn lost(&self) {
-        self.deref().lost().await;
+    async fn running_out(&self, margin: Duration) {
+        self.deref().running_out(margin).await;
     }
 }
 
@@ -43,8 +43,8 @@ impl Held for Permit {
         self.deref().remaining()
     }
 
-    async fn lost(&self) {
-        self.deref().lost().await;
+    async fn running_out(&self, margin: Duration) {
+        self.deref().running_out(margin).await;
     }
 }
 
@@ -135,48 +135,43 @@ async fn supervise(
     rule: &Rule,
     signals: &mut Signals,
 ) -> Option<End> {
-    // When to kill, once the command was asked to stop.
-    let mut kill_at = None;
     loop {
-        let (now, remaining) = (uptime::now(), held.remaining());
-        let wait = match kill_at {
-            Some(time) if time <= now => return None,
-            Some(time) => time - now,
-            None if remaining <= rule.grace => return None,
-            None if remaining <= rule.time_to_stop() => {
-                group.signal(rule.signal);
-                // One that was stopped cannot follow.
-                group.signal(Signal::CONT);
-                kill_at = Some(now + remaining - rule.grace);
-                continue;
-            }
-            None => {
-                if tell(group, held, rule).is_err() {
-                    return Some(End::Unwatched);
-                }
-                rule.interval.min(remaining - rule.time_to_stop())
-            }
-        };
-        let lost = async {
-            match kill_at {
-                None => held.lost().await,
-                Some(_) => pending().await,
-            }
-        };
+        if tell(group, held, rule).is_err() {
+            return Some(End::Unwatched);
+        }
         tokio::select! {
-            end = group.ended() => return (kill_at.is_none()).then_some(end),
+            end = group.ended() => return Some(end),
             signal = signals.next() => group.signal(signal),
-            () = lost => {}
+            () = held.running_out(rule.time_to_stop()) => break,
+            () = tokio::time::sleep(rule.interval) => {}
+        }
+    }
+    let kill_at = kill_at(held, rule);
+    if kill_at > uptime::now() {
+        group.signal(rule.signal);
+        // One that was stopped cannot follow.
+        group.signal(Signal::CONT);
+    }
+    while let Some(wait) = kill_at.checked_sub(uptime::now()) {
+        tokio::select! {
+            _ = group.ended() => break,
+            signal = signals.next() => group.signal(signal),
             () = tokio::time::sleep(wait) => {}
         }
     }
+    None
 }
 
 /// Tells the watchdog when to kill the command, unless it is told a later time before.
 fn tell(group: &Group, held: &impl Held, rule: &Rule) -> io::Result<()> {
+    group.kill_at(kill_at(held, rule))
+}
+
+/// When to kill the command, by what is known now.
+fn kill_at(held: &impl Held, rule: &Rule) -> Duration {
     // The clock first: time that passes in between makes the result earlier.
     let now = uptime::now();
-    group.kill_at(now + held.remaining().saturating_sub(rule.grace))
+    now + held.remaining().saturating_sub(rule.grace)
 }
 
 fn not_started(command: &Command, error: &io::Error) -> Failure {
