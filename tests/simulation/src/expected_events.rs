@@ -102,8 +102,8 @@ pub const RELATIVES: &[&str] = &[
     "server restarted",
 ];
 
-/// Further events with locks that are taken together.
-pub const MULTI_LOCK: &[&str] = &[
+/// Further events with what is held by several nodes.
+pub const SEVERAL_NODES: &[&str] = &[
     "acquires that connections broke",
     "acquires whose node vanished",
     "deleted by the operator, with others",
@@ -113,17 +113,8 @@ pub const MULTI_LOCK: &[&str] = &[
 ];
 
 /// Further events with the semaphore.
-pub const SEMAPHORE: &[&str] = &[
-    "acquires that connections broke",
-    "acquires whose node vanished",
-    "deleted by the operator, with others",
-    "folder reaped",
-    "holds that began with enough",
-    "losses told",
-    "permits in kazoo's layout",
-    "permits of many",
-    "permits tried for",
-];
+pub const SEMAPHORE: &[&str] =
+    &["permits in kazoo's layout", "permits of many", "permits tried for"];
 
 /// Further events with the counter.
 pub const COUNTER: &[&str] = &["adds in doubt", "written by the operator"];

@@ -88,10 +88,6 @@ impl Others {
         }
     }
 
-    pub(super) fn withhold(&self, time: Duration) {
-        withhold(&self.trial, &self.client, time);
-    }
-
     /// Queues a contender of another client, which leaves after a while.
     pub(super) fn queue_up(&mut self) {
         self.stay("strangers", "-lock-");

@@ -6,7 +6,7 @@ use zk_recipes::{Error, ErrorKind, LockState, Release};
 use super::journal::Journal;
 use super::judge;
 use super::network::World;
-use super::work::Job;
+use super::work::{Job, for_polls};
 
 /// Nodes by which a task has something.
 #[derive(Clone, Debug)]
@@ -74,8 +74,29 @@ impl Job {
         self.trial.progress.lock().unwrap().held[held].is_believed = false;
     }
 
+    /// Gives something back in one of the ways in which users do: it is dropped, its release is
+    /// not waited for, or it is.
+    pub(super) async fn give_back<G, R>(
+        &mut self,
+        held: usize,
+        guard: G,
+        release: impl FnOnce(G) -> R,
+    ) where
+        R: Future<Output = Result<Release, Error>>,
+    {
+        self.gives_back(held);
+        match self.random.within(0..3) {
+            0 => drop(guard),
+            1 => drop(for_polls(1, release(guard)).await),
+            _ => {
+                let released = release(guard).await;
+                self.has_given_back(held, released);
+            }
+        }
+    }
+
     /// Judges how something was given back: if that is confirmed, its nodes are gone.
-    pub(super) fn has_given_back(&self, held: usize, released: Result<Release, Error>) {
+    fn has_given_back(&self, held: usize, released: Result<Release, Error>) {
         match released {
             Ok(Release::Released) => {
                 let nodes = self.trial.progress.lock().unwrap().held[held].nodes.clone();

@@ -40,7 +40,7 @@ pub(super) enum Patience {
 }
 
 /// The guard, or `None` if the time was over before.
-fn in_time<G>(acquired: Result<G, Error>) -> Result<Option<G>, Error> {
+pub(super) fn in_time<G>(acquired: Result<G, Error>) -> Result<Option<G>, Error> {
     match acquired {
         Err(error) if error.kind() == ErrorKind::TimedOut => Ok(None),
         acquired => acquired.map(Some),

@@ -12,7 +12,7 @@ use super::journal::FOLDER;
 use super::judge;
 use super::network::World;
 use super::process::{Phase, Progress};
-use super::work::{Job, for_polls, unless_given_up};
+use super::work::{Job, unless_given_up};
 
 /// Few, so that several tasks want the same one.
 const IDS: [&str; 3] = ["ana", "ben", "eva"];
@@ -96,15 +96,7 @@ impl Job {
             }
             self.look_at(held, member.state());
         }
-        self.gives_back(held);
-        match self.random.within(0..3) {
-            0 => drop(member),
-            1 => drop(for_polls(1, member.leave()).await),
-            _ => {
-                let left = member.leave().await;
-                self.has_given_back(held, left);
-            }
-        }
+        self.give_back(held, member, |member| member.leave()).await;
     }
 
     /// Checks that nobody else has the id: of all nodes with it, the member's has the lowest

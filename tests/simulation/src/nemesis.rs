@@ -8,7 +8,7 @@ use zk_embedded::{ErrorCode, Fault, OpCode, SessionId};
 
 use super::Family;
 use super::clock::now;
-use super::folder::Others;
+use super::folder::{Others, withhold};
 use super::gate::Mode;
 use super::journal::{FOLDER, nodes};
 use super::kinds::{KINDS, Kind, PEACEFUL};
@@ -158,7 +158,7 @@ impl Nemesis {
             }),
             Kind::Withhold => {
                 let time = self.random.millis(50..3000);
-                self.others.withhold(time);
+                withhold(&self.trial, self.others.client(), time);
             }
             Kind::Reap => {
                 let world = &mut *self.trial.world.lock().unwrap();

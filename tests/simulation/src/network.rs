@@ -383,23 +383,24 @@ impl World {
     }
 
     fn arrive(&mut self, id: ConnectionId, way: Way, bytes: &[u8]) {
-        let strikes = self.strikes(id, way, bytes);
-        let strikes_so = |fault| strikes.contains(&fault);
-        if strikes_so(PlannedFault::Cut) {
+        let faults = self.strike(id, way, bytes);
+        if faults.contains(&PlannedFault::Cut) {
             return self.cut(id);
         }
-        if strikes_so(PlannedFault::Silence) {
+        if faults.contains(&PlannedFault::Silence) {
             self.silence(id, Way::Up);
             return self.silence(id, Way::Down);
         }
         self.deliver(id, way, bytes);
-        if strikes_so(PlannedFault::CutBehind) {
+        if faults.contains(&PlannedFault::CutBehind) {
             self.cut(id);
         }
     }
 
-    /// The faults that strike at a frame. Those that are not of this connection are left to others.
-    fn strikes(&mut self, id: ConnectionId, way: Way, bytes: &[u8]) -> Vec<PlannedFault> {
+    /// Lets the faults strike that are planned for a frame, and returns them. Those that end or
+    /// silence its connection are the caller's, and those of processes and of the tree come behind
+    /// the frame.
+    fn strike(&mut self, id: ConnectionId, way: Way, bytes: &[u8]) -> Vec<PlannedFault> {
         let (Some(script), Some(link)) = (&mut self.script, self.links.get(&id)) else {
             return Vec::new();
         };
@@ -414,8 +415,8 @@ impl World {
             Way::Up if session.is_some() => Frame::Request,
             _ => Frame::Other,
         };
-        let strikes = script.strike(frame);
-        for fault in &strikes {
+        let faults = script.strike(frame);
+        for fault in &faults {
             self.journal.note(|| format!("!!! {fault:?} at net {id} {way:?}"));
             match fault {
                 PlannedFault::Refuse => {
@@ -423,7 +424,7 @@ impl World {
                     script.has_struck();
                 }
                 PlannedFault::Disown => {
-                    self.core.inject(Fault::disown(planned::unproven(process)));
+                    self.core.inject(Fault::disown(script.unproven()));
                     script.has_struck();
                 }
                 PlannedFault::ServeLate => {
@@ -437,10 +438,10 @@ impl World {
                 other => script.leave(*other, process, session),
             }
         }
-        if strikes.contains(&PlannedFault::Late) {
+        if faults.contains(&PlannedFault::Late) {
             self.stall(id, way, planned::TIMEOUT / 3);
         }
-        strikes
+        faults
     }
 
     fn deliver(&mut self, id: ConnectionId, way: Way, bytes: &[u8]) {

@@ -1,14 +1,14 @@
 //! The work of a task that wants permits of a semaphore, one or several, and what must hold
 //! whenever it gets some.
 
-use zk_recipes::{Error, ErrorKind, Layout, Options, Permit, Semaphore};
+use zk_recipes::{Layout, Options, Permit, Semaphore};
 
 use super::held::Held;
 use super::journal::FOLDER;
 use super::judge;
-use super::locks::Patience;
+use super::locks::{Patience, in_time};
 use super::process::Phase;
-use super::work::{Job, for_polls, unless_given_up};
+use super::work::{Job, unless_given_up};
 
 impl Job {
     /// Asks for permits once.
@@ -67,15 +67,7 @@ impl Job {
             tokio::time::sleep(self.random.millis(0..60)).await;
             self.look_at(held, permit.state());
         }
-        self.gives_back(held);
-        match self.random.within(0..3) {
-            0 => drop(permit),
-            1 => drop(for_polls(1, permit.release()).await),
-            _ => {
-                let released = permit.release().await;
-                self.has_given_back(held, released);
-            }
-        }
+        self.give_back(held, permit, |permit| permit.release()).await;
     }
 
     /// Records permits that were acquired. All permits whose nodes exist must be no more than there
@@ -100,13 +92,5 @@ impl Job {
             journal.violate(format!("{given} of {permits} permits are given, to {who:?}"));
         }
         progress.held.len() - 1
-    }
-}
-
-/// The permit, or `None` if the time was over before.
-fn in_time(acquired: Result<Permit, Error>) -> Result<Option<Permit>, Error> {
-    match acquired {
-        Err(error) if error.kind() == ErrorKind::TimedOut => Ok(None),
-        acquired => acquired.map(Some),
     }
 }

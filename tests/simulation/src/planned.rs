@@ -193,6 +193,11 @@ impl Script {
         here.map(|one| one.fault).collect()
     }
 
+    /// An error that does not prove that nothing was carried out, another one at each frame.
+    pub(super) fn unproven(&self) -> ErrorCode {
+        ErrorCode(UNPROVEN[self.frames.len() % UNPROVEN.len()])
+    }
+
     pub(super) fn has_struck(&mut self) {
         self.struck += 1;
     }
@@ -208,11 +213,6 @@ impl Script {
         self.is_over = true;
         self.latency = Duration::from_millis(2);
     }
-}
-
-/// An error that does not prove that nothing was carried out.
-pub(super) fn unproven(at: usize) -> ErrorCode {
-    ErrorCode(UNPROVEN[at % UNPROVEN.len()])
 }
 
 /// Carries out the faults that are not of the network, at the moment of their frames.

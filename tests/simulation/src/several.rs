@@ -1,14 +1,14 @@
 //! The work of a task that takes several locks together, and what must hold whenever it has them:
 //! nobody else has one of them.
 
-use zk_recipes::{Error, ErrorKind, MultiGuard, MultiLock};
+use zk_recipes::{MultiGuard, MultiLock};
 
 use super::held::Held;
 use super::journal::{FOLDER, SEVERAL};
 use super::judge;
-use super::locks::Patience;
+use super::locks::{Patience, in_time};
 use super::process::Phase;
-use super::work::{Job, for_polls, unless_given_up};
+use super::work::{Job, unless_given_up};
 
 impl Job {
     /// Takes two locks or three, once.
@@ -55,15 +55,7 @@ impl Job {
             tokio::time::sleep(self.random.millis(0..60)).await;
             self.look_at(held, guard.state());
         }
-        self.gives_back(held);
-        match self.random.within(0..3) {
-            0 => drop(guard),
-            1 => drop(for_polls(1, guard.release()).await),
-            _ => {
-                let released = guard.release().await;
-                self.has_given_back(held, released);
-            }
-        }
+        self.give_back(held, guard, |guard| guard.release()).await;
     }
 
     /// Records locks that were taken. Nobody else may have one of them.
@@ -87,13 +79,5 @@ impl Job {
             journal.violate(format!("{who} holds {twice:?}, as somebody else does"));
         }
         progress.held.len() - 1
-    }
-}
-
-/// The guard, or `None` if the time was over before.
-fn in_time(acquired: Result<MultiGuard, Error>) -> Result<Option<MultiGuard>, Error> {
-    match acquired {
-        Err(error) if error.kind() == ErrorKind::TimedOut => Ok(None),
-        acquired => acquired.map(Some),
     }
 }

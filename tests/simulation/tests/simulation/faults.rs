@@ -1,10 +1,10 @@
-//! Runs each recipe with every fault at every frame of a few turns, on links of several latencies,
+//! Runs each family with every fault at every frame of a few turns, on links of several latencies,
 //! and with pairs of faults at pairs of frames.
 //!
 //! The bound: the frames are the first 64 at most of a run without faults, until each contender had
 //! a turn, and pairs are of faults that strike alone. `ZK_SIM_PAIRS` is the number of pairs that
-//! each recipe runs, spread evenly over all of them; with `ZK_SOAK` all pairs run, unless that says
-//! otherwise. `ZK_SIM_FAMILY` chooses one recipe. A run that fails is printed with the command that
+//! each family runs, spread evenly over all of them; with `ZK_SOAK` all pairs run, unless that says
+//! otherwise. `ZK_SIM_FAMILY` chooses one family. A run that fails is printed with the command that
 //! runs it alone and prints its trace. With `ZK_SIM_COUNT` the others run all the same.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,22 +27,26 @@ const LATENCIES: [u64; 4] = [0, 2, 100, 300];
 const OF_PAIRS: [u64; 2] = [2, 100];
 
 #[test]
-fn every_recipe_holds_with_any_fault_and_with_pairs_of_faults() {
+fn every_family_holds_with_any_fault_and_with_pairs_of_faults() {
     let chosen = std::env::var("ZK_SIM_FAMILY").ok();
     let is_chosen = |family: &Family| chosen.as_ref().is_none_or(|it| *it == format!("{family:?}"));
-    for family in Family::ALL.into_iter().filter(is_chosen) {
-        Search { family, runs: 0 }.run();
+    let families = Family::ALL.into_iter().filter(is_chosen).collect::<Vec<_>>();
+    assert!(!families.is_empty(), "there is no family {chosen:?}");
+    for family in families {
+        let runs = Search { family, runs: 0 }.run();
+        assert!(runs > 1000, "{family:?}: {runs} runs");
     }
 }
 
-/// A search for faults that break a recipe.
+/// A search for faults that break a family.
 struct Search {
     family: Family,
     runs: usize,
 }
 
 impl Search {
-    fn run(mut self) {
+    /// Returns how many runs there were.
+    fn run(mut self) -> usize {
         for latency in LATENCIES {
             self.run_all(latency, 1, |_| Vec::new());
             let strikes = all_strikes(self.family, latency);
@@ -52,9 +56,12 @@ impl Search {
             if OF_PAIRS.contains(&latency) {
                 let of = strikes.len() * (strikes.len() - 1) / 2;
                 let wanted = pairs_wanted().map_or(of, |wanted| of.min(wanted / OF_PAIRS.len()));
-                self.run_all(latency, wanted, |n| pair(&strikes, n * of / wanted).to_vec());
+                let struck =
+                    self.run_all(latency, wanted, |n| pair(&strikes, n * of / wanted).to_vec());
+                assert!(struck.len() > wanted / 2, "too few pairs strike");
             }
         }
+        self.runs
     }
 
     /// Runs numbered sets of faults until one fails. Returns the numbers of those that all struck.

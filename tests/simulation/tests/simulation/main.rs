@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use zk_simulation::expected_events::{
     ANY_FAMILY, BARRIER, CACHED, COUNTER, DOUBLE_BARRIER, ELECTION, ENSEMBLE, FOLLOWED, GROUP,
-    MULTI_LOCK, ONE_LEVEL, PARTITIONER, RELATIVES, REQUEUE, SEMAPHORE, SHARED, TREE, TWO_LEVELS,
+    ONE_LEVEL, PARTITIONER, RELATIVES, REQUEUE, SEMAPHORE, SEVERAL_NODES, SHARED, TREE, TWO_LEVELS,
 };
 use zk_simulation::{Family, Outcome, cached, ensemble, trees};
 
@@ -177,12 +177,12 @@ fn the_lock_holds_where_contenders_requeue_until_something_disturbs_them() {
 
 #[test]
 fn nobody_has_one_of_several_locks_that_another_one_has_taken_together() {
-    check(Family::MultiLock, &[RELATIVES, MULTI_LOCK]);
+    check(Family::MultiLock, &[RELATIVES, SEVERAL_NODES]);
 }
 
 #[test]
 fn the_semaphore_gives_no_more_permits_than_it_has() {
-    check(Family::Semaphore, &[RELATIVES, SEMAPHORE]);
+    check(Family::Semaphore, &[RELATIVES, SEVERAL_NODES, SEMAPHORE]);
 }
 
 #[test]

@@ -13,9 +13,9 @@ use crate::session::owned_nodes::node_request::{NodeOp, NodeRequest, OwnedNodeId
 use crate::session::owned_nodes::owned::{Effect, Owned, State, split};
 use crate::session::owned_nodes::search_queue::Search;
 
-/// The connection, counted from the first one that has not found a node, on which a session looks
-/// for it for the last time, if no connection before has lasted for a session timeout.
-const LAST: u64 = 8;
+/// On so many further connections a session looks for a node that it has not found, at most. Fewer
+/// will do if one of them lasts for a session timeout.
+const MAX_CONNECTIONS: u64 = 8;
 
 impl<T> OwnedNodes<T> {
     /// Looks for these nodes by their names.
@@ -171,10 +171,11 @@ impl<T> OwnedNodes<T> {
                 node.state = State::Uncertain { epoch: self.epoch };
                 self.uncertain = true;
             }
-            // Two connections in a moment prove little: the create may still be on its way.
+            // A further connection alone proves little: the create may still be on its way.
             State::Uncertain { epoch } => {
-                let connections = self.epoch - epoch;
-                match connections >= LAST || (connections > 0 && self.repetitions > 0) {
+                let further = self.epoch.saturating_sub(*epoch);
+                let has_lasted = further > 0 && self.repetitions > 0;
+                match has_lasted || further >= MAX_CONNECTIONS {
                     true => drop(self.nodes.remove(&id)),
                     false => self.uncertain = true,
                 }
