@@ -284,6 +284,29 @@ fn a_lease_is_suspended_while_the_session_is_cut_off() {
     assert_eq!(bench.said(), [""; 0]);
 }
 
+/// The proof was fresh when the lease was opened, and is old when the connection is back.
+#[test]
+fn a_lease_that_is_opened_while_cut_off_does_not_begin_at_its_end() {
+    let mut bench = attached(DeadlineRule::default());
+    let node = own(&mut bench, 1);
+    let until = bench.now + TERM;
+    bench.pass(MS);
+    bench.cut();
+    assert_eq!(bench.said(), ["Disconnected"]);
+    let lease = bench.session.open_lease(bench.now, node, None);
+    assert_eq!(state(&bench, lease), suspended(until));
+    bench.pass(TERM - 2 * MS);
+    bench.connect();
+    bench.frame(payload(&welcome(TIMEOUT)));
+    assert_eq!(bench.said(), ["Connected", "Leases"]);
+    let again = bench.now;
+    assert_eq!(state(&bench, lease), suspended(again + TERM), "a moment is left of the old proof");
+    assert_eq!(sent(&mut bench), ["multi check /"]);
+    bench.answer(2, &());
+    assert_eq!(state(&bench, lease), valid(again + TERM));
+    assert_eq!(bench.said(), ["Leases"]);
+}
+
 #[test]
 fn a_server_that_does_not_answer_suspends_leases() {
     let (mut bench, _, lease) = held(DeadlineRule::default());

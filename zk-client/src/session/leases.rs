@@ -84,20 +84,17 @@ pub(crate) struct SessionHealth {
 }
 
 impl SessionHealth {
-    fn is_over(&self, now: Instant) -> bool {
-        self.deadline.is_none_or(|deadline| deadline <= now)
-    }
-
-    /// True if a new lease may begin: the next proof comes before the deadline, even if it is late.
-    /// If all replies are late, that is so once a request was confirmed that was sent since the
-    /// lease was opened: from then on there are samples enough.
+    /// True if a new lease may begin: the connection is well, and the next proof comes before the
+    /// deadline, even if it is late. If all replies are late, that is so once a request was
+    /// confirmed that was sent since the lease was opened: from then on there are samples enough.
     fn lets_begin(&self, now: Instant, opened: Instant) -> bool {
         let is_enough = |deadline| deadline >= now + self.needed || deadline >= opened + self.term;
-        !self.is_over(now) && self.deadline.is_some_and(is_enough)
+        self.valid && self.deadline.is_some_and(is_enough)
     }
 }
 
-/// A lease that has not begun, since the last proof of the session is too old.
+/// A lease that has not begun, since the last proof of the session is too old, or the connection is
+/// not well.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     opened: Instant,
@@ -204,6 +201,9 @@ impl Leases {
     /// The handshake was answered.
     pub(crate) fn established(&mut self, now: Instant, timeout: Duration) {
         self.deadline.established(self.handshake.unwrap_or(now), timeout);
+        // From now on there is a proof to wait for.
+        let until = now + self.deadline.safe_timeout();
+        self.pending.values_mut().for_each(|pending| _ = pending.until.get_or_insert(until));
     }
 
     /// Everything that was queued was handed to the transport.
@@ -252,10 +252,10 @@ impl Leases {
 
     // Leases.
 
-    /// A caller opens a lease on a node. If the last proof of the session is too old, the lease is
-    /// suspended until there is a new one. But it begins at once if another one has begun, whose
-    /// deadline is the same. If nothing is known about the session any more, it has lapsed by the
-    /// time that it is next looked at.
+    /// A caller opens a lease on a node. If the last proof of the session is too old, or will be
+    /// when the connection is back, the lease is suspended until there is a new one. But it begins
+    /// at once if another one has begun, whose deadline is the same. If nothing is known about the
+    /// session any more, it has lapsed by the time that it is next looked at.
     pub(crate) fn open(
         &mut self,
         now: Instant,
