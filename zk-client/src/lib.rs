@@ -109,8 +109,8 @@
 //!
 //! A connection that ends within a second counts as a failed attempt, although the session was
 //! resumed. So reconnects to a server that hangs up soon after each handshake slow down to one in a
-//! second. A large request on which a server has hung up three times in a row fails with
-//! [`NeverAnswered`](ErrorKind::NeverAnswered).
+//! second. A request on which a server has hung up three times in a row, and that is large or of an
+//! operation that no server has answered, fails with [`NeverAnswered`](ErrorKind::NeverAnswered).
 //!
 //! While there are [`Lease`]s, the client sends a ping after 1/15 of the timeout, and a small write
 //! in each third of it, to learn whether the ensemble still keeps the session: see
@@ -147,6 +147,19 @@
 //! A server older than 3.5 refuses the first create in this way. From then on the client refuses by
 //! itself everything that came with 3.5 or later, and the error of [`Client::create`] says that the
 //! server is too old.
+//!
+//! # Other servers
+//!
+//! Servers of other makers speak the protocol too, and each lacks something. A [`Dialect`] says
+//! what they understand, and is chosen with [`ClientBuilder::dialect`]: for instance
+//! [`Dialect::clickhouse_keeper`]. Without it, a client learns what is missing only from
+//! connections that end, and fails after the third with
+//! [`NeverAnswered`](ErrorKind::NeverAnswered).
+//!
+//! Where a session ends with its connection, as in ClickHouse Keeper, it is over at the first sign
+//! of a lost connection: no request is sent again, no session is resumed, and all that it owned is
+//! lost. Between the end at the server and that sign there is a
+//! [gap](Dialect::session_ends_with_connection), in which only fencing protects.
 //!
 //! Two operations can be disabled on servers that know them: [time to live](CreateOptions::ttl) and
 //! [`reconfig`](Client::reconfig). Such a server refuses them without closing the connection, and
@@ -259,7 +272,7 @@ pub use auth::failure::{AuthFailure, Scheme};
 pub use auth::gssapi::Gssapi;
 pub use auth::sasl::{Sasl, SaslError, SaslExchange, SaslMechanism, SaslStart, SaslStep};
 pub use client::{Committed, Marker, OwnedNode, Resolving, StateStream, Visited, Walk};
-pub use config::{DeadlineRule, Host, Limits, SessionConfig, SessionIdentity};
+pub use config::{DeadlineRule, Dialect, Host, Limits, SessionConfig, SessionIdentity};
 pub use connect::ClientBuilder;
 pub use driver::clock::Clock;
 pub use error::{

@@ -64,6 +64,9 @@ impl SessionKeeper {
     /// this waits until it is known whether the session is over: a connection that is lost may be
     /// the first sign of that. If the session lives, a lost connection is an error like any other.
     ///
+    /// [`NeverAnswered`](crate::ErrorKind::NeverAnswered): the third session in a row has ended
+    /// with a connection on which the server left the same operation without a reply.
+    ///
     /// The error that the keeper is over, [`AuthFailed`](crate::ErrorKind::AuthFailed) or
     /// [`Closed`](crate::ErrorKind::Closed), converted into the error of `work`. The work may be
     /// told first, with an error of its own call: [`is_session_over`](Error::is_session_over) is
@@ -96,6 +99,10 @@ impl SessionKeeper {
                 Some(Err(error)) if !is_over(&client).await => return Err(error),
                 Some(Ok(done)) => return Ok(done),
                 _ => {}
+            }
+            // The next session would end on this request, too.
+            if let Some((op, failure)) = client.shared().read(|core| core.given_up()) {
+                return Err(Error::failed(op, "a node", failure).into());
             }
         }
     }

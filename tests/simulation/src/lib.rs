@@ -9,6 +9,8 @@ pub mod clock;
 
 pub mod inbox;
 
+mod servers;
+
 mod family;
 
 pub mod gate;
@@ -88,6 +90,7 @@ use self::nemesis::Nemesis;
 use self::network::{Party, World};
 use self::planned::Script;
 use self::process::{Name, Phase, Plan, TIMEOUTS, Trial};
+pub use self::servers::Servers;
 use self::wire::Dialer;
 use zk_inputs::Random;
 
@@ -119,7 +122,8 @@ const ROUNDS_WITHIN: Duration = Duration::from_secs(3);
 pub fn run(family: Family, seed: u64, traced: bool) -> Outcome {
     let world = in_virtual_time(async {
         let mut random = Random::new(seed);
-        let simulation = Simulation::new(family, &mut random, traced);
+        let servers = Servers::of_seed(seed);
+        let simulation = Simulation::new(family, servers, &mut random, traced);
         simulation.until_the_end(random).await
     });
     Outcome::of(world.journal)
@@ -166,8 +170,14 @@ struct Simulation {
 }
 
 /// A world, and an operator in it whom no fault of the network meets.
-fn begin(script: Option<Script>, random: &mut Random, traced: bool) -> (Arc<Trial>, Client) {
+fn begin(
+    script: Option<Script>,
+    servers: Servers,
+    random: &mut Random,
+    traced: bool,
+) -> (Arc<Trial>, Client) {
     let config = Config::new()
+        .manner(servers.manner())
         .tick_time(Duration::from_millis(TICK))
         .max_session_timeout(Duration::from_secs(3600))
         .max_connections_per_host(0)
@@ -175,11 +185,13 @@ fn begin(script: Option<Script>, random: &mut Random, traced: bool) -> (Arc<Tria
         .keep_history(true);
     let mut world = World::new(config, Journal::new(traced), random.fork());
     world.script = script;
+    world.servers = servers;
     let world = Arc::new(Mutex::new(world));
     tokio::spawn(wire::pump(Arc::clone(&world)));
     let (operator, driver) = Client::builder()
         .seed(random.next())
         .session_timeout(Duration::from_secs(3600))
+        .dialect(servers.dialect())
         .connector(Dialer { network: Arc::clone(&world), party: Party::Operator })
         .split("zk:2181")
         .unwrap();
@@ -188,8 +200,8 @@ fn begin(script: Option<Script>, random: &mut Random, traced: bool) -> (Arc<Tria
 }
 
 impl Simulation {
-    fn new(family: Family, random: &mut Random, traced: bool) -> Self {
-        let (trial, operator) = begin(None, random, traced);
+    fn new(family: Family, servers: Servers, random: &mut Random, traced: bool) -> Self {
+        let (trial, operator) = begin(None, servers, random, traced);
         trial.progress.lock().unwrap().permits = random.within(1..5) as u32;
         if family == Family::Semaphore && random.percent(33) {
             trial.progress.lock().unwrap().layout = Layout::KAZOO;
@@ -223,7 +235,8 @@ impl Simulation {
 
     /// Two processes or three, the first one with two tasks if the lock has two levels.
     fn planned(family: Family, script: Script, random: &mut Random, traced: bool) -> Self {
-        let (trial, operator) = begin(Some(script), random, traced);
+        let servers = script.servers;
+        let (trial, operator) = begin(Some(script), servers, random, traced);
         tokio::spawn(planned::carry_out(Arc::clone(&trial), operator.clone()));
         let processes = random.within(2..4) as usize;
         let mut names = Vec::new();

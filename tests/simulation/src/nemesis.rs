@@ -65,7 +65,8 @@ impl Nemesis {
         });
         let others = Others::new(Arc::clone(&trial), operator, random.fork());
         let weights = weights.to_vec();
-        let ops = family.ops();
+        let servers = trial.world.lock().unwrap().servers;
+        let ops = family.ops().map(|op| servers.op(op));
         Self { trial, others, random, weights, processes, rounds, ops, pending: None }
     }
 

@@ -22,6 +22,7 @@ use super::journal::Journal;
 use super::link::{Link, Pipe, Tear};
 pub(super) use super::link::{Party, Way};
 use super::planned::{self, Fault as PlannedFault, Frame, Script};
+use super::servers::Servers;
 use super::wire::Network;
 pub(super) use super::wire::Reception;
 use zk_inputs::Random;
@@ -51,6 +52,7 @@ pub(super) struct World {
     pub(super) weather: Weather,
     /// The faults at chosen frames, in a run that has these alone.
     pub(super) script: Option<Script>,
+    pub(super) servers: Servers,
     links: BTreeMap<ConnectionId, Link>,
     agenda: BTreeMap<(Instant, u64), Due>,
     entries: u64,
@@ -75,6 +77,7 @@ impl World {
             journal,
             weather: WEATHER,
             script: None,
+            servers: Servers::Apache,
             links: BTreeMap::new(),
             agenda: BTreeMap::new(),
             entries: 0,

@@ -2,7 +2,8 @@
 //!
 //! Contenders take their turns, on links of one latency. The frames of their connections are
 //! numbered as they arrive, without pings, and each fault strikes at the frame with its number.
-//! What must hold is what must hold in a storm and after it.
+//! What must hold is what must hold in a storm and after it. The servers are Apache's, or those in
+//! which each lost connection is the end of a session.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,7 +22,7 @@ use super::journal::nodes;
 use super::nemesis::{UNPROVEN, kill};
 use super::network::{Shared, World};
 use super::process::Trial;
-use super::{Family, Outcome};
+use super::{Family, Outcome, Servers};
 
 /// The session timeout of the contenders. A third of it is enough for two round trips on the
 /// slowest link.
@@ -150,8 +151,14 @@ pub struct Course {
 
 /// Runs a family with these faults, on links with this latency in milliseconds. What contenders do
 /// differs from latency to latency.
-pub fn run(family: Family, latency: u64, strikes: &[Strike], traced: bool) -> Course {
-    let script = Script::new(Duration::from_millis(latency), strikes);
+pub fn run(
+    family: Family,
+    servers: Servers,
+    latency: u64,
+    strikes: &[Strike],
+    traced: bool,
+) -> Course {
+    let script = Script { servers, ..Script::new(Duration::from_millis(latency), strikes) };
     let world = super::run_planned(family, script, traced);
     let script = world.script.unwrap_or_default();
     let outcome = Outcome::of(world.journal);
@@ -168,6 +175,7 @@ struct Due {
 /// The faults of a run, and the frames so far.
 #[derive(Default)]
 pub(super) struct Script {
+    pub(super) servers: Servers,
     pub(super) latency: Duration,
     strikes: Vec<Strike>,
     frames: Vec<Frame>,

@@ -210,6 +210,7 @@ pub(super) async fn live(trial: Arc<Trial>, plan: Plan, mut random: Random) {
                 true => planned::TIMEOUT,
                 false => random.millis(TIMEOUTS.0..TIMEOUTS.1),
             })
+            .dialect(trial.world.lock().unwrap().servers.dialect())
             .connector(dialer)
             .split("zk:2181")
             .unwrap();

@@ -1,6 +1,7 @@
 //! The session without I/O: its inputs, its requests and events, and when they occur.
 
 mod auth;
+mod dialects;
 mod handshake;
 mod hang_ups;
 mod lease;

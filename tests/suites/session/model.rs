@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use zk_client::Failure;
 use zk_client::session::{Event, OwnedNodeId};
 use zk_proto::{
-    CreateMode, CreateRequest, ErrorCode, ExistsResponse, List, OpCode, SyncResponse, Text,
+    CreateMode, CreateRequest, ErrorCode, ExistsResponse, GetChildrenResponse, List, OpCode,
+    SyncResponse, Text,
 };
 use zk_test_support::peer::{Bench, Request, SESSION, TIMEOUT, created, payload, stat_of, welcome};
 
@@ -37,6 +38,7 @@ enum Answer {
     Created(String),
     Synced,
     Listed(Vec<String>),
+    Named(Vec<String>),
     There,
     Done,
     Refused(ErrorCode),
@@ -54,6 +56,11 @@ impl Server {
             }
             OpCode::SYNC => Answer::Synced,
             OpCode::GET_EPHEMERALS => Answer::Listed(self.nodes.clone()),
+            // After three connections that ended on the request before, the session asks so.
+            OpCode::GET_CHILDREN => {
+                let names = self.nodes.iter().filter_map(|node| node.strip_prefix("/l/"));
+                Answer::Named(names.map(str::to_owned).collect())
+            }
             OpCode::EXISTS if there => Answer::There,
             OpCode::DELETE if there => {
                 self.nodes.retain(|node| node != request.path());
@@ -72,6 +79,10 @@ fn deliver(bench: &mut Bench, xid: i32, answer: Answer) {
         Answer::Listed(paths) => {
             let paths = paths.iter().map(String::as_str).collect::<Vec<_>>();
             bench.answer_ephemerals(xid, "", &paths);
+        }
+        Answer::Named(names) => {
+            let names = names.iter().map(String::as_str).collect::<Vec<_>>();
+            bench.answer(xid, &GetChildrenResponse { children: List::new(&names) });
         }
         Answer::There => bench.answer(xid, &ExistsResponse { stat: stat_of(SESSION) }),
         Answer::Done => bench.answer(xid, &()),

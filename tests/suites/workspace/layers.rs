@@ -78,6 +78,7 @@ const CRATES: &[Layers] = &[
             "config/session_identity",
             "config/limits",
             "config/deadline_rule",
+            "config/dialect",
             "config",
             "stats",
             "session/timers",
@@ -165,6 +166,7 @@ const CRATES: &[Layers] = &[
             "client/marker",
             "client/stats",
             "client/servers",
+            "client/dialect",
             "client/states",
             "client",
             "connect/builder",
@@ -285,6 +287,7 @@ const CRATES: &[Layers] = &[
         name: "zk-embedded",
         depends_on: &["zk-proto"],
         modules: &[
+            "manner",
             "config",
             "history",
             "access",

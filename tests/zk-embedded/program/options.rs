@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lexopt::{Arg, Parser, ValueExt};
-use zk_embedded::{Config, EnsembleCore, ServerVersion};
+use zk_embedded::{Config, EnsembleCore, Manner, ServerVersion};
 
 use crate::failure::Failure;
 
@@ -87,6 +87,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
     let (mut read_only, mut keeps_history, mut stdin) = (false, false, false);
     let (mut load, mut save, mut control) = (None, None, None);
     let (mut members, mut min, mut max) = (None, None, None);
+    let mut is_other = false;
     let mut tls = TlsOptions::default();
     while let Some(argument) = parser.next().map_err(Failure::usage)? {
         let name = match argument {
@@ -107,6 +108,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
             "host" => host = value.with(address)?,
             "members" => members = Some(value.with(count)?),
             "release" => config = config.server_version(value.with(release)?),
+            "like" => (config, is_other) = (config.manner(value.with(manner)?), true),
             "tick" => config = config.tick_time(value.millis()?),
             "min-session-timeout" => min = Some(value.millis()?),
             "max-session-timeout" => max = Some(value.millis()?),
@@ -140,9 +142,9 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
         config = config.max_session_timeout(max);
     }
     let tls = tls.complete()?;
-    let is_for_one = tls.is_some() || load.is_some() || save.is_some() || read_only;
+    let is_for_one = tls.is_some() || load.is_some() || save.is_some() || read_only || is_other;
     if members.is_some() && is_for_one {
-        let why = "--members goes without --tls-port, --load, --save and --read-only";
+        let why = "--members goes without --tls-port, --load, --save, --read-only and --like";
         return Err(Failure::usage(why));
     }
     #[cfg(not(feature = "tls"))]
@@ -210,6 +212,13 @@ fn release(name: &str) -> Result<ServerVersion, &'static str> {
         "3.9" => Ok(ServerVersion::V3_9),
         _ => Err("it is 3.8 or 3.9"),
     }
+}
+
+fn manner(name: &str) -> Result<Manner, String> {
+    let known = Manner::ALL.iter().find(|(known, _)| *known == name);
+    known
+        .map(|(_, manner)| *manner)
+        .ok_or_else(|| format!("it is one of {}", Manner::ALL.map(|(known, _)| known).join(", ")))
 }
 
 fn count(members: &str) -> Result<usize, String> {

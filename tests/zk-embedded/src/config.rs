@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use zk_proto::frame::SERVER_FRAME_LIMIT;
 
+use crate::manner::Manner;
+
 /// The longest time that any setting accepts, some 24 days: the most that fits into the 31 bits of
 /// a session timeout. Longer times are cut to it, so that `Duration::MAX` can stand for never.
 pub(crate) const MAX_TIME: Duration = Duration::from_millis(i32::MAX as u64);
@@ -51,6 +53,7 @@ pub struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) listen_backlog: u32,
     pub(crate) server_version: ServerVersion,
+    pub(crate) manner: Manner,
     pub(crate) tick_time: Duration,
     pub(crate) min_session_timeout: Option<Duration>,
     pub(crate) max_session_timeout: Option<Duration>,
@@ -72,6 +75,7 @@ impl Default for Config {
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
             listen_backlog: LISTEN_BACKLOG,
             server_version: ServerVersion::default(),
+            manner: Manner::default(),
             tick_time: Duration::from_secs(2),
             min_session_timeout: None,
             max_session_timeout: None,
@@ -113,6 +117,32 @@ impl Config {
     /// Sets the version whose behaviour to follow: [`ServerVersion::V3_9`] by default.
     pub fn server_version(mut self, server_version: ServerVersion) -> Self {
         self.server_version = server_version;
+        self
+    }
+
+    /// Sets in which ways the server is not Apache's: in none by default.
+    ///
+    /// A [`Server`](crate::Server) alone follows it; the members of an
+    /// [`Ensemble`](crate::Ensemble) are Apache's.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), zk_client::Error> {
+    /// use zk_client::{Client, Dialect};
+    /// use zk_embedded::{Config, Manner, Server};
+    ///
+    /// let server = Server::in_memory(Config::new().manner(Manner::clickhouse_keeper()));
+    /// let builder = Client::builder().dialect(Dialect::clickhouse_keeper());
+    /// let client = builder.connector(server.connector()).connect("keeper").await?;
+    ///
+    /// // Its session ends with its connection.
+    /// server.disconnect_all();
+    /// assert!(client.get_data("/").await.unwrap_err().is_session_over());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn manner(mut self, manner: Manner) -> Self {
+        self.manner = manner;
         self
     }
 

@@ -17,6 +17,7 @@ use crate::connection::ConnectionId;
 use crate::core::Core;
 use crate::fault::Fault;
 use crate::history::Commit;
+use crate::manner::Manner;
 use crate::seat::Seat;
 
 /// How many ticks a member that is cut off goes on serving: `syncLimit` of the sample `zoo.cfg`.
@@ -52,7 +53,8 @@ impl EnsembleCore {
     /// The first member leads, in epoch 1.
     pub fn new(config: Config, members: usize, now: Instant, wall: Duration) -> Self {
         let members = (0..members.clamp(1, Self::MAX_MEMBERS)).map(|index| {
-            let mut core = Core::new(config.clone(), now, wall);
+            let config = config.clone().manner(Manner::apache());
+            let mut core = Core::new(config, now, wall);
             core.state.join(index as u8);
             Seat {
                 core,

@@ -11,6 +11,7 @@ use zk_proto::{
 use crate::calls::Call;
 use crate::connection::{Connection, ConnectionId};
 use crate::fault::{Effect, RequestInfo};
+use crate::manner::Deviation;
 use crate::sessions::password;
 use crate::state::State;
 
@@ -44,6 +45,10 @@ impl State {
         };
         let wanted = hello.session_id;
         let is_global = self.sessions.get(wanted).is_some_and(|session| !session.is_local);
+        let manner = self.config.manner;
+        if !self.serving && manner.has(Deviation::SaysThatNobodyLeads) {
+            return self.say_that_nobody_leads(id, hello.timeout);
+        }
         let unfit = !self.serving
             || hello.last_zxid_seen > self.store.last_zxid()
             // A session of the ensemble cannot be on a server that is cut off from it.
@@ -71,7 +76,8 @@ impl State {
         {
             connection.struck = effect;
         }
-        let is_new = wanted == SessionId(0) || swapped;
+        let is_new =
+            wanted == SessionId(0) || swapped || manner.has(Deviation::SessionEndsWithConnection);
         if self.member.is_some() && !self.read_only {
             let wanted = (!is_new).then_some((wanted, hello.password));
             return self.ask_for_session(id, wanted, timeout);
@@ -125,6 +131,19 @@ impl State {
             read_only: connection.has_read_only_byte.then_some(read_only),
         };
         self.connections.answer(id, &answer, &());
+    }
+
+    /// Answers a handshake as ClickHouse Keeper does while its ensemble has no leader.
+    fn say_that_nobody_leads(&mut self, id: ConnectionId, timeout: i32) {
+        let answer = ConnectResponse {
+            protocol_version: 42,
+            timeout: timeout.max(1),
+            session_id: SessionId(0),
+            password: Password::ZERO,
+            read_only: None,
+        };
+        self.connections.answer(id, &answer, &());
+        self.end(id);
     }
 
     /// Records the last request of a connection that was served.

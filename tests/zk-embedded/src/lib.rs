@@ -138,6 +138,8 @@
 //!   another one where nine names or more share a bucket, and may be after a snapshot was loaded
 //!   for nodes of one transaction.
 
+mod manner;
+
 mod config;
 mod history;
 
@@ -209,6 +211,7 @@ pub use crate::ensemble::Ensemble;
 pub use crate::ensemble_core::EnsembleCore;
 pub use crate::fault::Fault;
 pub use crate::history::{Change, Commit};
+pub use crate::manner::{Deviation, Manner};
 pub use crate::mutation::Mutation;
 pub use crate::server::Server;
 pub use crate::snapshot::SnapshotError;

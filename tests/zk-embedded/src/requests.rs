@@ -8,10 +8,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tracing::trace;
 use zk_proto::{
-    Access, AuthPacket, Create2Response, CreateResponse, Decode, ErrorCode, GetSaslRequest, List,
-    MultiRequest, MultiResponse, OpCode, Reader, ReconfigRequest, RemoveWatchesRequest,
-    ReplyHeader, RequestHeader, Secret, SessionId, SetAclResponse, SetDataResponse,
-    SetSaslResponse, SetWatches, SetWatches2, SyncRequest, SyncResponse, Text, Xid, Zxid,
+    Access, AuthPacket, Create2Response, CreateMode, CreateRequest, CreateResponse, Decode,
+    ErrorCode, GetSaslRequest, List, MultiOp, MultiRequest, MultiResponse, OpCode, Reader,
+    ReconfigRequest, RemoveWatchesRequest, ReplyHeader, RequestHeader, Secret, SessionId,
+    SetAclResponse, SetDataResponse, SetSaslResponse, SetWatches, SetWatches2, SyncRequest,
+    SyncResponse, Text, Xid, Zxid,
 };
 
 use crate::asked::{Asked, read};
@@ -23,6 +24,7 @@ use crate::decodable_path::{
     fails_at_null_acl, is_single_write, with_decodable_path, with_decodable_paths,
 };
 use crate::fault::{Effect, RequestInfo};
+use crate::manner::Deviation;
 use crate::multi::{EntryResult, Survey};
 use crate::node::Stamp;
 use crate::state::{Late, State};
@@ -64,6 +66,9 @@ impl State {
         if !is_proof {
             self.touch(session, now);
         }
+        if !self.config.manner.knows(op) && self.is_lost_on_unknown(connection) {
+            return;
+        }
         if waits {
             return self.wait(connection, frame);
         }
@@ -98,6 +103,18 @@ impl State {
             return self.ask_leader(connection, session, op, frame);
         }
         self.answer_from(asked, &mut reader);
+    }
+
+    /// Does with a connection what servers of other makers do at an operation that they do not
+    /// know. False where the answer is Apache's.
+    fn is_lost_on_unknown(&mut self, connection: ConnectionId) -> bool {
+        let manner = self.config.manner;
+        if manner.has(Deviation::IgnoresUnknown) {
+            self.connections.send(connection, |one| one.outbox.go_silent());
+        } else if manner.has(Deviation::HangsUpOnUnknown) {
+            self.abort(connection);
+        }
+        manner.has(Deviation::IgnoresUnknown) || manner.has(Deviation::HangsUpOnUnknown)
     }
 
     /// Serves a request, and answers it with an error if there is one.
@@ -161,6 +178,8 @@ impl State {
                 Ok(())
             }
             op if self.read_only && is_refused_read_only(op) => Err(ErrorCode::NOT_READ_ONLY),
+            op if !self.config.manner.knows(op) => self.reject_unknown(asked),
+            OpCode::CREATE if self.refuses_mode(reader) => Err(ErrorCode::BAD_ARGUMENTS),
             OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER => {
                 let made = self.write(asked, reader, |store, caller, request, moment| {
                     store.create(caller, op, request, moment)
@@ -271,6 +290,13 @@ impl State {
         done
     }
 
+    /// True for a create with flags that the server takes for bad arguments.
+    fn refuses_mode(&self, reader: &Reader<'_>) -> bool {
+        let refuses = self.config.manner.has(Deviation::RefusesContainers);
+        let request = CreateRequest::decode(&mut reader.clone());
+        refuses && request.is_ok_and(|request| request.mode.0 >= CreateMode::CONTAINER.0)
+    }
+
     fn created(&mut self, asked: Asked, made: &Created) {
         let header = self.header(asked);
         let Created { path, stat } = made;
@@ -292,6 +318,12 @@ impl State {
             return Err(ErrorCode::MARSHALLING_ERROR);
         }
         let request = MultiRequest::decode(reader).ok();
+        let unknown = |op: MultiOp<'_>| !self.config.manner.knows(op.op());
+        if request.is_some_and(|request| request.iter().any(unknown))
+            && self.is_lost_on_unknown(asked.connection)
+        {
+            return Ok(());
+        }
         let request = request.map(|request| (request, Survey::of(request, server_version)));
         if let Some((_, Survey { all_reads, all_writes, any_null_path: true })) = request
             && (all_reads || all_writes)

@@ -17,6 +17,7 @@ use crate::connection::{Connection, ConnectionId, Phase};
 use crate::connections::Connections;
 use crate::fault::Faults;
 use crate::history::Change;
+use crate::manner::Deviation;
 use crate::sessions::Sessions;
 use crate::store::{SessionChange, Store, Told};
 use crate::tree::parent_of;
@@ -62,6 +63,8 @@ pub(crate) struct State {
     /// Set if this server is a member of an ensemble.
     pub(crate) member: Option<Member>,
     next_reap: Duration,
+    /// Sessions that end, since their connection has.
+    orphans: Vec<SessionId>,
     pub(crate) received: u64,
     /// How many connections were too many.
     pub(crate) rejected: u64,
@@ -94,6 +97,7 @@ impl State {
             read_only: false,
             member: None,
             next_reap: config.container_check_interval,
+            orphans: Vec::new(),
             received: 0,
             rejected: 0,
             trace_mask: TRACE_MASK,
@@ -164,6 +168,9 @@ impl State {
                 && self.attached.get(&session) == Some(&id)
             {
                 self.attached.remove(&session);
+                if self.config.manner.has(Deviation::SessionEndsWithConnection) {
+                    self.orphans.push(session);
+                }
             }
             self.fresh.remove(&(handshake_deadline(connection.opened), id));
         }
@@ -299,7 +306,12 @@ impl State {
         path: &str,
         acl: &AccessList,
     ) {
+        let names = match self.config.manner.has(Deviation::EventsNameTheWatch) {
+            true => self.watches.recursive_above(path),
+            false => Default::default(),
+        };
         for id in watchers {
+            let path = names.get(&id).map_or(path, |watch| &**watch);
             let may_read =
                 self.connections.get(id).is_some_and(|one| one.identities.may(Acl::READ, acl));
             if may_read {
@@ -328,6 +340,9 @@ impl State {
 
     /// Does everything that is due.
     pub(crate) fn turn(&mut self, now: Duration) {
+        for session in std::mem::take(&mut self.orphans) {
+            self.end_session(now, session);
+        }
         while let Some(session) = self.sessions.expired(now) {
             self.expire(now, session);
         }
@@ -398,6 +413,9 @@ impl State {
 
     /// When something is due next. Delays of replies are not included.
     pub(crate) fn deadline(&self) -> Option<Duration> {
+        if !self.orphans.is_empty() {
+            return Some(Duration::ZERO);
+        }
         let sessions = self.sessions.deadline();
         let fresh = self.fresh.first().map(|(due, _)| *due);
         let reap = self.store.tree.has_expiring().then_some(self.next_reap);

@@ -16,6 +16,7 @@ use zk_proto::{
 use crate::access::{AccessList, Grant, Identities, Identity};
 use crate::config::{Config, ServerVersion};
 use crate::history::{Change, Commit};
+use crate::manner::{Deviation, Manner};
 use crate::node::{Kind, Node, Stamp};
 use crate::tree::{SYSTEM, Tree, parent_of};
 
@@ -83,7 +84,7 @@ impl Store {
         Self {
             server_version: config.server_version,
             extended_types: config.extended_types,
-            tree: new_tree(),
+            tree: new_tree_like(config.manner),
             zxid: Zxid(0),
             skipped: 0,
             changes: Vec::new(),
@@ -349,6 +350,24 @@ pub(crate) fn new_tree() -> Tree {
     let anyone = Identity::new("world", "anyone");
     let grant = |perms| AccessList::from([Grant { perms, identity: anyone.clone() }]);
     Tree::new(&grant(Acl::ALL), &grant(Acl::READ))
+}
+
+/// The tree of a new server, with the nodes in which one of this manner tells what it knows.
+fn new_tree_like(manner: Manner) -> Tree {
+    let mut tree = new_tree();
+    if manner.has(Deviation::TellsItsFlags) {
+        let acl = tree.get("/").map(|root| Arc::clone(&root.acl)).unwrap_or_default();
+        let now = Stamp { zxid: Zxid(0), millis: 0 };
+        let flags = manner.keeper_flags();
+        let nodes: [(&str, &[u8]); 3] =
+            [("", b""), ("/api_version", b"0"), ("/feature_flags", &flags)];
+        for (name, data) in nodes {
+            let path = format!("/keeper{name}").into();
+            tree.create(&path, Some(data.into()), Arc::clone(&acl), Kind::Persistent, now);
+        }
+        tree.commit();
+    }
+    tree
 }
 
 /// The lists of setWatches.

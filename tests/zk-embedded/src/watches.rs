@@ -296,6 +296,24 @@ impl Watches {
         told
     }
 
+    /// The connections with a recursive watch at an ancestor of this path, with the nearest one.
+    pub(crate) fn recursive_above(&self, path: &str) -> BTreeMap<ConnectionId, Arc<str>> {
+        let above = self.data.by_path.iter().filter(|(watch, _)| {
+            let behind = path.strip_prefix(watch.trim_end_matches('/'));
+            behind.is_some_and(|behind| behind.starts_with('/'))
+        });
+        let mut names = BTreeMap::<ConnectionId, Arc<str>>::new();
+        for (watch, watchers) in above {
+            for (id, _) in watchers.iter().filter(|(_, kinds)| kinds.has(Kinds::RECURSIVE)) {
+                let nearest = names.entry(*id).or_insert_with(|| Arc::clone(watch));
+                if watch.len() > nearest.len() {
+                    *nearest = Arc::clone(watch);
+                }
+            }
+        }
+        names
+    }
+
     /// The connections to notify that a node's children changed.
     pub(crate) fn children_changed(&mut self, path: &str) -> BTreeSet<ConnectionId> {
         let mut told = BTreeSet::new();

@@ -34,6 +34,8 @@ mod stats;
 
 mod servers;
 
+mod dialect;
+
 mod states;
 
 mod tree;

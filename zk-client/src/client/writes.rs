@@ -1,15 +1,14 @@
 //! Writes: of one node, or of many as one transaction.
 
 use zk_proto::{
-    Create2Response, CreateRequest, CreateTtlRequest, DeleteRequest, SetDataRequest,
-    SetDataResponse, Stat,
+    CreateRequest, CreateTtlRequest, DeleteRequest, SetDataRequest, SetDataResponse, Stat,
 };
 
 use crate::driver::shared_session::Completion;
 use crate::error::{Cause, Error};
 use crate::handles::client::{Call, Client, Reply};
 use crate::model::acl;
-use crate::model::node::{CreateOptions, Created};
+use crate::model::node::{CreateOptions, CreateReply, Created};
 use crate::model::path;
 use crate::multi::write::{self, Named, Operations, Transaction};
 
@@ -133,7 +132,7 @@ impl Client {
 
 fn created(call: &Call, completion: Completion) -> Result<Created, Error> {
     let reply = call.to_result(completion)?;
-    let Create2Response { path, stat } = call.decode(&reply)?;
+    let CreateReply { path, stat } = call.decode(&reply)?;
     let path = call.chroot.strip(path).to_owned();
-    Ok(Created { path, czxid: stat.czxid, stat: Some(stat) })
+    Ok(Created { path, czxid: stat.map_or(reply.zxid, |stat| stat.czxid), stat })
 }

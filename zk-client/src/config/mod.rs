@@ -5,6 +5,7 @@
 
 pub(crate) mod connect_string;
 pub(crate) mod deadline_rule;
+pub(crate) mod dialect;
 pub(crate) mod limits;
 pub(crate) mod session_identity;
 
@@ -15,6 +16,7 @@ use crate::auth::sasl::Sasl;
 pub(crate) use self::connect_string::ConnectString;
 pub use self::connect_string::Host;
 pub use self::deadline_rule::DeadlineRule;
+pub use self::dialect::Dialect;
 pub use self::limits::Limits;
 pub use self::session_identity::SessionIdentity;
 
@@ -37,6 +39,8 @@ pub struct SessionConfig {
     pub deadline_rule: DeadlineRule,
     /// Whether a read-only server may be used.
     pub allow_read_only: bool,
+    /// What the servers understand.
+    pub dialect: Dialect,
 }
 
 impl SessionConfig {
@@ -59,6 +63,7 @@ impl SessionConfig {
             limits: Limits::default(),
             deadline_rule: DeadlineRule::default(),
             allow_read_only: false,
+            dialect: Dialect::default(),
         }
     }
 

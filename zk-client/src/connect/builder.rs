@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::auth::credentials::Credential;
 use crate::auth::sasl::{Sasl, SaslMechanism};
-use crate::config::{DeadlineRule, Limits, SessionConfig, SessionIdentity};
+use crate::config::{DeadlineRule, Dialect, Limits, SessionConfig, SessionIdentity};
 use crate::driver::clock::Clock;
 use crate::net::transport::{Connector, TcpConnector};
 #[cfg(feature = "sasl-digest-md5")]
@@ -41,6 +41,7 @@ pub struct ClientBuilder {
     pub(crate) seed: Option<u64>,
     pub(crate) deadline_rule: DeadlineRule,
     pub(crate) allow_read_only: bool,
+    pub(crate) dialect: Dialect,
     pub(crate) clock: Option<Clock>,
     pub(crate) credentials: Vec<Credential>,
 }
@@ -57,6 +58,7 @@ impl Default for ClientBuilder {
             seed: None,
             deadline_rule: DeadlineRule::default(),
             allow_read_only: false,
+            dialect: Dialect::default(),
             clock: None,
             credentials: Vec::new(),
         }
@@ -179,6 +181,28 @@ impl ClientBuilder {
     /// session has expired.
     pub fn allow_read_only(self, allowed: bool) -> Self {
         Self { allow_read_only: allowed, ..self }
+    }
+
+    /// Sets what the servers understand. Default: [`Dialect::apache`].
+    ///
+    /// Set it for servers of other makers: most of them close the connection on a request that they
+    /// do not know, and some end the session with it.
+    ///
+    /// A dialect in which [sessions end with their connections](Dialect::ends_sessions) has no
+    /// session to [resume](Self::session): both together are
+    /// [`InvalidSetting`](crate::ErrorKind::InvalidSetting).
+    ///
+    /// ```
+    /// # async fn f() -> Result<(), zk_client::Error> {
+    /// use zk_client::{Client, Dialect};
+    ///
+    /// let builder = Client::builder().dialect(Dialect::clickhouse_keeper());
+    /// let client = builder.connect("keeper1:9181,keeper2:9181,keeper3:9181").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn dialect(self, dialect: Dialect) -> Self {
+        Self { dialect, ..self }
     }
 
     /// Sets a function that returns how long the machine has been suspended.

@@ -121,6 +121,10 @@ impl ClientBuilder {
             let rule = "connect timeout 0 s: it takes some time to connect";
             return Err(Cause::Setting(rule.to_owned()).into());
         }
+        if self.resume.is_some() && self.dialect.ends_sessions() {
+            let rule = "a session to resume: in this dialect it has ended with its connection";
+            return Err(Cause::Setting(rule.to_owned()).into());
+        }
         tokio::runtime::Handle::try_current().map_err(|_| Cause::NoRuntime)?;
         let mut random = Random::new(self.seed.unwrap_or_else(entropy));
         let client = self.seed.map_or_else(entropy, |_| random.next());
@@ -130,6 +134,7 @@ impl ClientBuilder {
         config.limits = self.limits;
         config.deadline_rule = self.deadline_rule;
         config.allow_read_only = self.allow_read_only;
+        config.dialect = self.dialect;
         let clock = self.clock.unwrap_or_else(Clock::of_this_machine);
         let hosts = Hosts::new(hosts, random.next());
         let shared =

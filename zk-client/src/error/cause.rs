@@ -57,8 +57,8 @@ pub(crate) enum Cause {
     ConnectionLoss { op: OpCode, path: String, sent: bool, why: Hangup },
     #[error(
         "{} {path}: {losses} connections in a row ended on this request of {size} bytes ({why}): \
-         {TOO_LARGE}",
-        Verb(*op)
+         {TOO_LARGE}{}",
+        Verb(*op), Unknown(*op)
     )]
     NeverAnswered { op: OpCode, path: String, size: usize, losses: u32, why: Hangup },
     #[error(
@@ -130,6 +130,23 @@ impl fmt::Display for Verb {
     }
 }
 
+/// That a server may not know an operation, and what helps.
+struct Unknown(OpCode);
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.info() {
+            Some(info) if info.since >= (3, 5, 0) => write!(
+                f,
+                "; or this server does not know {}, as some of other makers: see \
+                 ClientBuilder::dialect",
+                info.name
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
 pub(crate) fn is_create(op: OpCode) -> bool {
     let creates = [OpCode::CREATE, OpCode::CREATE2, OpCode::CREATE_CONTAINER, OpCode::CREATE_TTL];
     creates.contains(&op)
@@ -158,6 +175,10 @@ impl fmt::Display for Advice<'_> {
             (OpCode::CREATE_TTL, ErrorCode::UNIMPLEMENTED) => {
                 f.write_str("; see the servers' zookeeper.extendedTypesEnabled")
             }
+            (OpCode::ADD_WATCH, ErrorCode::UNIMPLEMENTED) => f.write_str(
+                "; the server has no such watches (Apache's have since 3.6), or the client's \
+                 dialect says so, see ClientBuilder::dialect",
+            ),
             (OpCode::CREATE2, ErrorCode::UNIMPLEMENTED) => {
                 f.write_str("; this server is older than ZooKeeper 3.5, which this client needs")
             }

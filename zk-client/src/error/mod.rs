@@ -85,11 +85,14 @@ pub enum ErrorKind {
     /// Three times in a row a server hung up while a request of this operation, path and size was
     /// the largest without a reply, so this request may be the cause. The text names all three. To
     /// repeat it would break the connection again, and with it all requests under way. A request of
-    /// less than a kilobyte never counts.
+    /// less than a kilobyte counts only if no server has answered its operation yet, and not all
+    /// servers know that operation. The row goes on in the next sessions of a
+    /// [keeper](crate::SessionKeeper).
     ///
     /// Servers hang up on a request that is larger than their `jute.maxbuffer`, in bytes, which a
     /// client cannot read. Set [`Limits::max_request`](crate::Limits::max_request) to that number,
-    /// and such a request fails before it is sent.
+    /// and such a request fails before it is sent. Servers of other makers hang up on operations
+    /// that they do not know: set the [dialect](crate::ClientBuilder::dialect).
     NeverAnswered,
     /// The reply did not come [in time](crate::Reply::within).
     TimedOut,

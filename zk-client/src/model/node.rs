@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_proto::{CreateMode, Decode, DecodeError, OpCode, Reader, Stat, Zxid};
+use zk_proto::{CreateMode, CreateResponse, Decode, DecodeError, OpCode, Reader, Stat, Zxid};
 
 use crate::model::acl::Acl;
 use crate::model::child_names::Names;
@@ -192,13 +192,29 @@ const fn millis(time: Duration) -> u128 {
 pub struct Created {
     /// Its path, with the digits of a sequential one.
     pub path: String,
-    /// The zxid of the transaction that created it.
+    /// The zxid of the transaction that created it: 0 where neither the reply nor the
+    /// [dialect](crate::Dialect::zxids_of_creates) tells.
     pub czxid: Zxid,
     /// Its state after the create.
     ///
     /// `None` for a create within a [`multi`](crate::Client::multi): servers before 3.7.2, 3.8.2
-    /// and 3.9.0 do not send it there (ZOOKEEPER-4026).
+    /// and 3.9.0 do not send it there (ZOOKEEPER-4026). `None` also in a
+    /// [dialect](crate::Dialect) without create2.
     pub stat: Option<Stat>,
+}
+
+/// The reply to a create, with a Stat or without.
+pub(crate) struct CreateReply<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) stat: Option<Stat>,
+}
+
+impl<'a> Decode<'a> for CreateReply<'a> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let CreateResponse { path } = Decode::decode(reader)?;
+        let has_stat = reader.remaining() > 0;
+        Ok(Self { path, stat: has_stat.then(|| Stat::decode(reader)).transpose()? })
+    }
 }
 
 /// A node that was read.

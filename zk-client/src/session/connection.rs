@@ -17,8 +17,9 @@ use crate::error::{Ended, Failure, Hangup, ProtocolError};
 use crate::model::event::SessionState;
 use crate::session::event::Event;
 use crate::session::handshake::{self, HandshakeResult};
-use crate::session::lost_requests::MAX_HANG_UPS;
+use crate::session::lost_requests::{LostRequests, MAX_HANG_UPS};
 use crate::session::pipeline::{PendingRequest, Priority};
+use crate::session::requests::V3_5;
 use crate::session::state::{Phase, Purpose, Session};
 use crate::session::timers::{self, Timer};
 use crate::trace;
@@ -123,7 +124,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
-    /// Ends this connection without losing replies, to go on at another server.
+    /// Ends this connection without losing replies, to go on at another server. Nothing happens
+    /// where the session would [end](crate::Dialect::ends_sessions) with it.
     ///
     /// No more requests are sent. When all that were sent are answered, or after a third of the
     /// session timeout, the session hangs up and gives `why` as the reason.
@@ -132,6 +134,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub fn leave(&mut self, now: Instant, why: Hangup) {
         match self.phase {
             Phase::Idle => self.hang_up(why),
+            _ if self.config.dialect.ends_sessions() && self.identity.is_some() => {}
             Phase::Handshake | Phase::Authenticating { .. } | Phase::Established
                 if !self.closing && self.leaving.is_none() =>
             {
@@ -164,7 +167,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.exchange = None;
         self.pings.clear();
         self.leases.disconnected();
-        self.rearming = 0;
         self.leaving = None;
         let mut close_lost = false;
         let sent = self.pipeline.take_sent().collect::<Vec<_>>();
@@ -173,18 +175,40 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Hangup::Eof | Hangup::Io(_) => self.refused_by_hang_up(now, &sent),
             _ => None,
         };
+        let counts = &self.totals.requests;
+        let has_rearmed = counts.iter().any(|one| is_rearm(one.op) && one.succeeded > 0);
+        if self.rearming > 0 && !has_rearmed {
+            self.rearms_lost += 1;
+        }
+        self.rearming = 0;
+        let over = self.has_ended_with_connection();
+        let lost = |sent| match over {
+            Some(ended) => Failure::Ended { sent, ended },
+            None => Failure::ConnectionLoss { sent, why },
+        };
         for (index, request) in sent.into_iter().enumerate() {
             self.totals.count(request.op, |counts| counts.unanswered += 1);
             close_lost |= matches!(request.purpose, Purpose::Close);
             let failure = match blamed {
-                Some((blamed, losses)) if blamed == index => hung_up(request.size(), losses, why),
-                _ => Failure::ConnectionLoss { sent: true, why },
+                Some((blamed, losses)) if blamed == index => {
+                    hung_up(request.size(), losses, why).unwrap_or_else(|| lost(true))
+                }
+                _ => lost(true),
             };
+            if let Failure::NeverAnswered { .. } = failure {
+                match request.is_of_caller() {
+                    true => self.given_up = Some((request.op, failure)),
+                    false => self.note_unsupported(request.op),
+                }
+            }
             self.fail_request(request, failure);
         }
         // The session's own requests that were not sent are queued anew.
         for request in urgent {
-            self.fail_request(request, Failure::ConnectionLoss { sent: false, why });
+            self.fail_request(request, lost(false));
+        }
+        if let Some(ended) = over {
+            return self.end(ended);
         }
         self.do_housekeeping(Priority::Normal);
         if self.closing && self.identity.is_none() {
@@ -302,6 +326,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.update_lease_timers(now);
     }
 
+    /// How the session has ended, if it ends with its connections.
+    fn has_ended_with_connection(&self) -> Option<Ended> {
+        let ended = if self.closing { Ended::Closed } else { Ended::Expired };
+        (self.config.dialect.ends_sessions() && self.identity.is_some()).then_some(ended)
+    }
+
     /// The server has hung up. Which of the requests that were sent, if any, may it have refused by
     /// that? Returns its index, and how many connections in a row it has ended.
     fn refused_by_hang_up(
@@ -314,11 +344,44 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let is_recent = |request: &PendingRequest<_>| {
             request.sent_at.is_some_and(|at| now.saturating_duration_since(at) < patience)
         };
-        let kinds = sent.iter().enumerate().filter_map(|(index, request)| {
-            let kind = request.large_kind().filter(|_| is_recent(request));
-            Some((index, kind?))
-        });
-        self.lost_requests.lost(kinds)
+        let recent = sent.iter().enumerate().filter(|(_, request)| is_recent(request));
+        // Servers read requests in order, so the first one that they do not know is why.
+        let unknown = recent.clone().find(|(_, it)| self.may_be_unknown(it.op));
+        let times = self.lost_requests.ended_on(unknown.map(|(_, request)| request.op));
+        if let Some((index, _)) = unknown {
+            return Some((index, times));
+        }
+        self.lost_requests.lost(recent.filter_map(|(index, it)| Some((index, it.large_kind()?))))
+    }
+
+    /// True for an operation that not all servers know, and that none has answered yet.
+    fn may_be_unknown(&self, op: OpCode) -> bool {
+        op.info().is_some_and(|info| info.since >= V3_5)
+            && !self.lost_requests.was_answered(op)
+            && !self.answered_ops().any(|answered| answered == op)
+    }
+
+    fn answered_ops(&self) -> impl Iterator<Item = OpCode> {
+        let counts = self.totals.requests.iter();
+        counts.filter(|counts| counts.succeeded + counts.refused > 0).map(|counts| counts.op)
+    }
+
+    /// On which requests servers have hung up, for the next session.
+    pub(crate) fn losses(&self) -> LostRequests {
+        let mut losses = self.lost_requests.clone();
+        losses.note_answered(self.answered_ops());
+        losses
+    }
+
+    /// Begins with what an earlier session has counted.
+    pub(crate) fn inherit(&mut self, losses: LostRequests) {
+        self.lost_requests = losses;
+    }
+
+    /// The request that is not to be repeated, since the last connection was the third in a row
+    /// that has ended on it.
+    pub(crate) fn given_up(&self) -> Option<(OpCode, Failure)> {
+        self.given_up
     }
 
     fn handle_handshake(&mut self, now: Instant, frame: &[u8]) -> Result<(), ProtocolError> {
@@ -351,6 +414,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// Begins to serve the requests that wait.
     pub(super) fn serve(&mut self, now: Instant, read_only: bool) {
         self.phase = Phase::Established;
+        self.given_up = None;
         self.timers.stop(Timer::Attempt);
         self.timers.sent(now, self.timeout);
         self.reattach();
@@ -416,13 +480,19 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 }
 
-/// How a request fails on which a server has hung up for the `losses`th time in a row.
-fn hung_up(size: usize, losses: u32, why: Hangup) -> Failure {
+/// True for a request that arms watches again.
+fn is_rearm(op: OpCode) -> bool {
+    [OpCode::SET_WATCHES, OpCode::SET_WATCHES2].contains(&op)
+}
+
+/// How a request fails on which a server has hung up for the `losses`th time in a row, if that is
+/// told.
+fn hung_up(size: usize, losses: u32, why: Hangup) -> Option<Failure> {
     match losses {
-        MAX_HANG_UPS.. => Failure::NeverAnswered { size, losses, why },
+        MAX_HANG_UPS.. => Some(Failure::NeverAnswered { size, losses, why }),
         _ if size >= SUSPICIOUS => {
-            Failure::ConnectionLoss { sent: true, why: Hangup::OnRequest { size } }
+            Some(Failure::ConnectionLoss { sent: true, why: Hangup::OnRequest { size } })
         }
-        _ => Failure::ConnectionLoss { sent: true, why },
+        _ => None,
     }
 }

@@ -63,9 +63,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.detach_if_done();
     }
 
-    /// The session that [`detach`](Self::detach) has left to the servers, once that is done.
+    /// The session that [`detach`](Self::detach) has left to the servers, once that is done. `None`
+    /// where it has [ended](crate::Dialect::ends_sessions) with its connection.
     pub fn detached(&self) -> Option<SessionIdentity> {
-        let is_detached = self.detaching && self.ended() == Some(Ended::Closed);
+        let lives_on = self.detaching && !self.config.dialect.ends_sessions();
+        let is_detached = lives_on && self.ended() == Some(Ended::Closed);
         self.identity.filter(|_| is_detached)
     }
 
@@ -103,6 +105,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Purpose::Arm(token, armed) => {
                 self.watches.end_arming(&armed);
                 self.complete(token, Err(failure), None);
+            }
+            Purpose::ArmOne(token, path, _) => {
+                self.watches.end_arming([&path]);
+                token.into_iter().for_each(|token| self.complete(token, Err(failure), None));
             }
             Purpose::Rearm | Purpose::FollowUp(_) | Purpose::Probe | Purpose::Close => {}
         }
@@ -146,7 +152,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.end_leases(ended);
         self.do_housekeeping(Priority::Normal);
         let watchers = self.watches.take_all();
-        self.events.extend(watchers.map(Event::from));
+        self.events.extend(watchers.map(|(.., caller)| Event::from(caller)));
         self.timers.stop_all();
         self.control.clear();
         self.exchange = None;

@@ -15,7 +15,8 @@ use crate::session::watches::path_watches::{CallerHandle, WatchKind};
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RawReply {
-    /// The zxid of the write, or for reads the last one that the server had applied.
+    /// The zxid of the write, or for reads the last one that the server had applied. 0 for a create
+    /// or a multi where that is not the [czxid](crate::Dialect::zxids_of_creates) of the node.
     pub zxid: Zxid,
     /// The reply's record, undecoded.
     pub body: Bytes,

@@ -10,6 +10,9 @@ use zk_proto::{
 use crate::config::SessionIdentity;
 use crate::error::ProtocolError;
 
+/// The protocol version by which ClickHouse Keeper says that its ensemble has no leader.
+const WITHOUT_LEADER: i32 = 42;
+
 /// What the server's reply means.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HandshakeResult {
@@ -64,6 +67,9 @@ pub(crate) fn judge(
         ));
     }
     let answer = ConnectResponse::decode(&mut Reader::new(frame))?;
+    if answer.protocol_version == WITHOUT_LEADER {
+        return Err(ProtocolError::Handshake("the server's ensemble has no leader at the moment"));
+    }
     let Ok(timeout @ 1..) = u64::try_from(answer.timeout) else {
         return expired(session);
     };

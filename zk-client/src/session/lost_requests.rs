@@ -1,8 +1,9 @@
 //! Counts how often in a row a server has hung up on the same request.
 //!
-//! A server closes the connection on a request that is above its `jute.maxbuffer`, without a reply.
-//! If such a request is repeated for ever, it takes all other requests of the session with it each
-//! time. Knows no frames and no clock.
+//! A server closes the connection on a request that is above its `jute.maxbuffer`, without a reply,
+//! and servers of other makers do so at an operation that they do not know. If such a request is
+//! repeated for ever, it takes all other requests of the session with it each time. Knows no frames
+//! and no clock.
 
 use zk_proto::OpCode;
 
@@ -22,10 +23,18 @@ pub(crate) struct RequestKind<P = Box<str>> {
     pub(crate) path: Option<P>,
 }
 
-/// The large requests on which a server has hung up and that have had no reply since, each with how
-/// often that was.
-#[derive(Debug, Default)]
-pub(crate) struct LostRequests(Vec<(RequestKind, u32)>);
+/// The requests on which a server has hung up and that have had no reply since. They outlive the
+/// session: where a session ends with its connection, only so a row can be counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LostRequests {
+    /// The large ones, each with how often that was.
+    lost: Vec<(RequestKind, u32)>,
+    /// The operation, which no server has answered, that the last connections have ended on, and
+    /// how many they were.
+    unknown: Option<(OpCode, u32)>,
+    /// Operations that a server has answered in an earlier session.
+    answered: Vec<OpCode>,
+}
 
 impl LostRequests {
     /// A server has hung up while these requests had no reply. The largest of them may be why,
@@ -38,12 +47,36 @@ impl LostRequests {
         // Of several of that size, the oldest.
         let (index, largest) = requests.rev().max_by_key(|(_, kind)| kind.size)?;
         let times = self.remove(&largest).saturating_add(1);
-        if self.0.len() == MAX_REMEMBERED {
-            self.0.remove(0);
+        if self.lost.len() == MAX_REMEMBERED {
+            self.lost.remove(0);
         }
         let RequestKind { op, size, path } = largest;
-        self.0.push((RequestKind { op, size, path: path.map(Box::from) }, times));
+        self.lost.push((RequestKind { op, size, path: path.map(Box::from) }, times));
         Some((index, times))
+    }
+
+    /// A connection has ended while a request of this operation, which no server has ever answered,
+    /// had no reply; or while there was none. Returns how many connections in a row have ended on
+    /// it.
+    pub(crate) fn ended_on(&mut self, op: Option<OpCode>) -> u32 {
+        let before = self.unknown.filter(|(earlier, _)| Some(*earlier) == op);
+        let times = before.map_or(1, |(_, times)| times.saturating_add(1));
+        self.unknown = op.map(|op| (op, times));
+        times
+    }
+
+    /// Whether a server has answered this operation in an earlier session.
+    pub(crate) fn was_answered(&self, op: OpCode) -> bool {
+        self.answered.contains(&op)
+    }
+
+    /// Notes operations that a server has answered.
+    pub(crate) fn note_answered(&mut self, ops: impl Iterator<Item = OpCode>) {
+        for op in ops {
+            if !self.answered.contains(&op) {
+                self.answered.push(op);
+            }
+        }
     }
 
     /// Removes a request, since it was answered. Returns how often in a row it was lost.
@@ -52,7 +85,7 @@ impl LostRequests {
             let RequestKind { op, size, path } = lost;
             (*op, *size, path.as_deref()) == (kind.op, kind.size, kind.path)
         };
-        let index = self.0.iter().position(is_same);
-        index.map_or(0, |index| self.0.remove(index).1)
+        let index = self.lost.iter().position(is_same);
+        index.map_or(0, |index| self.lost.remove(index).1)
     }
 }

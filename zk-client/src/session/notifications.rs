@@ -51,7 +51,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     /// Notifies every watcher and stream that the event concerns.
-    fn dispatch(&mut self, path: &str, change: Change) {
+    pub(super) fn dispatch(&mut self, path: &str, change: Change) {
         let Change { kind, zxid, missed } = change;
         let (mut watchers, mut streams) = (0_usize, 0_usize);
         let Self { watches, events, .. } = self;

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use bytes::{Buf, Bytes};
 use tracing::{debug, trace, warn};
 use zk_proto::{
-    Decode, DecodeError, ErrorCode, EventType, MultiHeader, OpCode, Reader, ReplyHeader, Xid, Zxid,
+    Decode, DecodeError, ErrorCode, EventType, ExistsResponse, MultiHeader, OpCode, Reader,
+    ReplyHeader, Xid, Zxid,
 };
 
 use crate::auth::credentials::Credential;
@@ -116,8 +117,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
             (ErrorCode::OK, Err(_)) => counts.too_large += 1,
             _ => counts.refused += 1,
         });
+        let tells_czxid = self.config.dialect.tells_czxids()
+            || ![OpCode::CREATE, OpCode::MULTI].contains(&request.op);
+        let zxid = if tells_czxid { header.zxid } else { Zxid::default() };
         let result = match header.error {
-            ErrorCode::OK => body.map(|body| RawReply { zxid: header.zxid, body, requested_at }),
+            ErrorCode::OK => body.map(|body| RawReply { zxid, body, requested_at }),
             error => Err(Failure::Refused(error)),
         };
         self.conclude(request, result, valid_zxid(header.zxid))?;
@@ -190,6 +194,19 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 self.watches.end_arming(&armed);
                 self.complete(token, result, zxid);
             }
+            Purpose::ArmOne(token, path, since) => {
+                understood = self.armed(&path, since, &result);
+                let unknown =
+                    |why: ProtocolError| Failure::ConnectionLoss { sent: true, why: why.into() };
+                let result = match (understood, result, request.sent_at) {
+                    (Err(why), ..) => Err(unknown(why)),
+                    (_, Err(Failure::Refused(ErrorCode::NO_NODE)), Some(requested_at)) => {
+                        Ok(RawReply { zxid: Zxid::default(), body: Bytes::new(), requested_at })
+                    }
+                    (_, result, _) => result,
+                };
+                token.into_iter().for_each(|token| self.complete(token, result.clone(), zxid));
+            }
             Purpose::Rearm => {
                 self.rearming = self.rearming.saturating_sub(1);
                 // Watches that are not armed would wait for ever. The next connection may arm them.
@@ -211,8 +228,30 @@ impl<T, W, S: Clone> Session<T, W, S> {
         understood
     }
 
+    /// A node that was to be watched was asked for. Its watchers are told what they have missed.
+    fn armed(
+        &mut self,
+        path: &Arc<str>,
+        since: Zxid,
+        result: &Result<RawReply, Failure>,
+    ) -> Result<(), ProtocolError> {
+        self.watches.end_arming([path]);
+        let missed = match result {
+            Ok(answer) => {
+                let ExistsResponse { stat } = Decode::decode(&mut Reader::new(&answer.body))?;
+                (stat.mzxid > since).then_some(EventType::NODE_DATA_CHANGED)
+            }
+            Err(Failure::Refused(ErrorCode::NO_NODE)) => Some(EventType::NODE_DELETED),
+            Err(_) => Some(EventType::NODE_DATA_CHANGED),
+        };
+        if let Some(kind) = missed {
+            self.dispatch(path, Change { kind, zxid: None, missed: true });
+        }
+        Ok(())
+    }
+
     /// A server does not know this operation, so it is not sent again.
-    fn note_unsupported(&mut self, op: OpCode) {
+    pub(super) fn note_unsupported(&mut self, op: OpCode) {
         let since = op.info().map(|info| info.since);
         // Many requests of one kind may be refused so, and every request looks through this list.
         let is_noted = self.unsupported_ops.contains(&op);
@@ -222,6 +261,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.unsupported_ops.push(op);
         if op == OpCode::CREATE2 {
             warn!(target: trace::SESSION, "the server is older than 3.5");
+            self.watches.cannot_remove();
+        }
+        if op == OpCode::REMOVE_WATCHES {
             self.watches.cannot_remove();
         }
         // A server without a create of 3.5 is taken for one without getEphemerals of 3.6, too. Any

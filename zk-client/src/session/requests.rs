@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use zk_proto::{
-    AddWatchRequest, AuthPacket, CreateRequest, EncodeError, ErrorCode, List, MultiOp,
-    MultiRequest, OpCode, Operation, Secret, SetWatches,
+    AddWatchRequest, AuthPacket, CreateRequest, EncodeError, ErrorCode, ExistsRequest, List,
+    MultiOp, MultiRequest, OpCode, Operation, Secret, SetWatches,
 };
 
 use crate::auth::credentials::Credential;
@@ -104,6 +104,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         token: T,
     ) -> Result<Vec<WatchId>, Rejected> {
         self.accept()?;
+        if self.is_unsupported(OpCode::SET_WATCHES) {
+            return self.watch_each(nodes, token);
+        }
         let paths = nodes.iter().map(|(path, _)| &**path).collect::<Vec<_>>();
         let request = SetWatches {
             relative_zxid: self.last_zxid,
@@ -124,6 +127,31 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Ok(ids)
     }
 
+    /// The same with a request for each node, where no request watches many.
+    fn watch_each(
+        &mut self,
+        nodes: Vec<(Arc<str>, W)>,
+        token: T,
+    ) -> Result<Vec<WatchId>, Rejected> {
+        let (since, last) = (self.last_zxid, nodes.len().saturating_sub(1));
+        if nodes.is_empty() {
+            let nothing = ExistsRequest { path: "/", watch: false };
+            self.queue(&nothing, Purpose::Call { token, watch: None })?;
+            return Ok(Vec::new());
+        }
+        let (mut token, mut ids) = (Some(token), Vec::new());
+        for (index, (path, watcher)) in nodes.into_iter().enumerate() {
+            let token = token.take_if(|_| index == last);
+            let request = ExistsRequest { path: &path, watch: true };
+            self.queue(&request, Purpose::ArmOne(token, Arc::clone(&path), since))?;
+            let id = self.watches.next_id();
+            self.watches.begin_arming(Arc::clone(&path));
+            self.watches.set(id, WatchKind::Data, path, watcher);
+            ids.push(id);
+        }
+        Ok(ids)
+    }
+
     /// Queues an addWatch, which sets a watch that fires again and again.
     ///
     /// `stream` comes with every event of the path and, if the mode is recursive, of everything
@@ -139,7 +167,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ) -> Result<WatchId, Rejected> {
         self.accept()?;
         let id = self.watches.next_id();
-        if self.is_unsupported(OpCode::ADD_WATCH) {
+        let is_untrusted =
+            mode == WatchMode::PersistentRecursive && !self.config.dialect.has_recursive_watches();
+        if is_untrusted || self.is_unsupported(OpCode::ADD_WATCH) {
             self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)), None);
             self.events.push_back(Event::StreamClosed { stream });
             return Ok(id);
@@ -259,10 +289,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Some(token)
     }
 
-    /// True if a server has shown that it does not know an operation. One that does not know the
-    /// create of 3.5 knows nothing else that came then or later. Otherwise an operation says
-    /// nothing about another: servers of other makers choose what they know.
-    fn is_unsupported(&self, op: OpCode) -> bool {
+    /// True if the dialect lacks an operation, or a server has shown that it does not know it. One
+    /// that does not know the create of 3.5 knows nothing else that came then or later. Otherwise
+    /// an operation says nothing about another: servers of other makers choose what they know.
+    pub(crate) fn is_unsupported(&self, op: OpCode) -> bool {
+        let dialect = &self.config.dialect;
+        if !dialect.understands(dialect.spell(op)) {
+            return true;
+        }
         let unsupported = &self.unsupported_ops;
         let is_since_3_5 = || op.info().is_some_and(|info| info.since >= V3_5);
         !unsupported.is_empty()
@@ -276,7 +310,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
         request: &impl Operation,
         purpose: Purpose<T>,
     ) -> Result<(), Rejected> {
-        let id = self.pipeline.push(Priority::Normal, request.op(), request, purpose)?;
+        let op = self.config.dialect.spell(request.op());
+        let id = self.pipeline.push(Priority::Normal, op, request, purpose)?;
         self.last_request_id = Some(id);
         Ok(())
     }

@@ -60,6 +60,8 @@ pub struct Session<T, W, S = W> {
     pub(super) exchange: Option<SaslStart>,
     pub(super) pipeline: Pipeline<Purpose<T>>,
     pub(super) lost_requests: LostRequests,
+    /// The request on which the last connection was given up.
+    pub(super) given_up: Option<(OpCode, Failure)>,
     /// Operations that a server has refused as unknown.
     pub(super) unsupported_ops: Vec<OpCode>,
     pub(super) watches: Watches<W, S>,
@@ -80,6 +82,8 @@ pub struct Session<T, W, S = W> {
     /// How many setWatches requests have no reply. Until the last is answered, events may be about
     /// the past.
     pub(super) rearming: u32,
+    /// How many connections in a row have ended on setWatches, which no server has answered.
+    pub(super) rearms_lost: u32,
     /// Why the connection will be left once everything that was sent is answered.
     pub(super) leaving: Option<Hangup>,
     /// The request that the last call of a caller has queued.
@@ -134,6 +138,9 @@ pub(super) enum Purpose<T> {
     NodeRequest(NodeRequest),
     /// One request that watches all these nodes.
     Arm(T, Vec<Arc<str>>),
+    /// A request that watches this node, and the caller that waits for it and for those before it.
+    /// Whatever was written behind this zxid was missed.
+    ArmOne(Option<T>, Arc<str>, Zxid),
     Rearm,
     FollowUp(FollowUp),
     /// A write of the session's own, to prove that a quorum is there.
@@ -149,24 +156,34 @@ impl<T> Purpose<T> {
 }
 
 impl<T> PendingRequest<Purpose<T>> {
-    /// What a repetition has in common with this request. `None` if it is small, or if no caller
-    /// has made it.
-    pub(super) fn large_kind(&self) -> Option<RequestKind<&str>> {
-        if !self.is_large() {
-            return None;
-        }
-        let path = self.path.as_deref();
-        let path = match self.purpose {
-            Purpose::Call { .. } | Purpose::Multi(_) | Purpose::Replace(..) | Purpose::Arm(..) => {
-                path
-            }
-            Purpose::Create(_) => path.and_then(|path| path.rsplit_once('/')).map(|(it, _)| it),
+    /// True if a caller has made it, and not the session by itself.
+    pub(super) fn is_of_caller(&self) -> bool {
+        match self.purpose {
+            Purpose::Call { .. }
+            | Purpose::Create(_)
+            | Purpose::Multi(_)
+            | Purpose::Replace(..)
+            | Purpose::Arm(..) => true,
             Purpose::Auth(..)
+            | Purpose::ArmOne(..)
             | Purpose::NodeRequest(_)
             | Purpose::Rearm
             | Purpose::FollowUp(_)
             | Purpose::Probe
-            | Purpose::Close => return None,
+            | Purpose::Close => false,
+        }
+    }
+
+    /// What a repetition has in common with this request. `None` if it is small, or if no caller
+    /// has made it.
+    pub(super) fn large_kind(&self) -> Option<RequestKind<&str>> {
+        if !self.is_large() || !self.is_of_caller() {
+            return None;
+        }
+        let path = self.path.as_deref();
+        let path = match self.purpose {
+            Purpose::Create(_) => path.and_then(|path| path.rsplit_once('/')).map(|(it, _)| it),
+            _ => path,
         };
         Some(RequestKind { op: self.op, size: self.size(), path })
     }
@@ -184,9 +201,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
             exchange: None,
             pipeline: Pipeline::new(config.limits),
             lost_requests: LostRequests::default(),
+            given_up: None,
             unsupported_ops: Vec::new(),
-            watches: Watches::new(),
-            owned_nodes: OwnedNodes::new(),
+            watches: Watches::new(&config.dialect),
+            owned_nodes: OwnedNodes::new(&config.dialect),
             timers: Timers::default(),
             control: BytesMut::new(),
             pings: Pings::default(),
@@ -196,6 +214,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             totals: Totals::default(),
             leases: Leases::new(config.deadline_rule),
             rearming: 0,
+            rearms_lost: 0,
             leaving: None,
             last_request_id: None,
             closing: false,

@@ -5,7 +5,9 @@
 //! this.
 
 use tracing::debug;
-use zk_client::{Client, CreateOptions, Created, Error as ClientError, ErrorCode, Reply, Zxid};
+use zk_client::{
+    Client, CreateOptions, Created, Error as ClientError, ErrorCode, ErrorKind, Reply, Zxid,
+};
 
 use crate::error::Error;
 use crate::options::Settings;
@@ -73,6 +75,10 @@ impl FolderRetries {
         made: FolderCreation,
     ) -> Result<(), Error> {
         let FolderCreation { failed, unsupported, has_no_parent } = made;
+        if let Some(never) = failed.as_ref().filter(|it| it.kind() == ErrorKind::NeverAnswered) {
+            // It tells more than what it has done to the requests behind it.
+            return Err(never.clone().into());
+        }
         if let Some(unsupported) = unsupported {
             if self.without_containers {
                 // That was a persistent node: the server is too old for this client.
@@ -137,7 +143,11 @@ impl FolderCreation {
                 }
                 // A child without its parent, or a lost reply, is the consequence of an earlier
                 // failure, if there is one.
-                Err(error) if error.is_no_node() || error.is_connection_loss() => {
+                Err(error)
+                    if error.is_no_node()
+                        || error.is_connection_loss()
+                        || error.is_session_over() =>
+                {
                     made.failed.get_or_insert(error);
                 }
                 // The server may refuse to create an ancestor that exists: the last failure is the

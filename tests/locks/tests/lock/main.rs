@@ -26,6 +26,7 @@ mod meter;
 mod metrics;
 mod multi;
 mod old_server;
+mod other_servers;
 mod partitioner;
 mod read_only;
 mod refused_deletes;

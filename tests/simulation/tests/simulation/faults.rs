@@ -10,8 +10,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-use zk_simulation::Family;
 use zk_simulation::planned::{self, Fault, Strike};
+use zk_simulation::{Family, Servers};
 
 use super::{number, on_all_cores, panic_message};
 
@@ -20,10 +20,16 @@ const DEFAULT_PAIRS: usize = 200;
 /// At most so many frames are struck at.
 const FRAMES: usize = 64;
 
-/// The latencies of links in milliseconds, in one direction.
-const LATENCIES: [u64; 4] = [0, 2, 100, 300];
+/// The servers, and the latencies of links in milliseconds, in one direction.
+const ROADS: [(Servers, u64); 5] = [
+    (Servers::Apache, 0),
+    (Servers::Apache, 2),
+    (Servers::Apache, 100),
+    (Servers::Apache, 300),
+    (Servers::Keeper, 2),
+];
 
-/// The latencies at which pairs run.
+/// The latencies at which pairs run on Apache's servers.
 const OF_PAIRS: [u64; 2] = [2, 100];
 
 #[test]
@@ -47,17 +53,17 @@ struct Search {
 impl Search {
     /// Returns how many runs there were.
     fn run(mut self) -> usize {
-        for latency in LATENCIES {
-            self.run_all(latency, 1, |_| Vec::new());
-            let strikes = all_strikes(self.family, latency);
-            let struck = self.run_all(latency, strikes.len(), |n| vec![strikes[n]]);
+        for road in ROADS {
+            self.run_all(road, 1, |_| Vec::new());
+            let strikes = all_strikes(self.family, road);
+            let struck = self.run_all(road, strikes.len(), |n| vec![strikes[n]]);
             assert!(struck.len() > strikes.len() / 2, "too few faults strike");
             let strikes = struck.into_iter().map(|n| strikes[n]).collect::<Vec<_>>();
-            if OF_PAIRS.contains(&latency) {
+            if road.0 == Servers::Apache && OF_PAIRS.contains(&road.1) {
                 let of = strikes.len() * (strikes.len() - 1) / 2;
                 let wanted = pairs_wanted().map_or(of, |wanted| of.min(wanted / OF_PAIRS.len()));
                 let struck =
-                    self.run_all(latency, wanted, |n| pair(&strikes, n * of / wanted).to_vec());
+                    self.run_all(road, wanted, |n| pair(&strikes, n * of / wanted).to_vec());
                 assert!(struck.len() > wanted / 2, "too few pairs strike");
             }
         }
@@ -67,7 +73,7 @@ impl Search {
     /// Runs numbered sets of faults until one fails. Returns the numbers of those that all struck.
     fn run_all(
         &mut self,
-        latency: u64,
+        road: (Servers, u64),
         count: usize,
         faults: impl Fn(usize) -> Vec<Strike> + Sync,
     ) -> Vec<usize> {
@@ -75,7 +81,7 @@ impl Search {
         let struck = Mutex::new(Vec::new());
         let failed = on_all_cores(count as u64, counting, |n| {
             let (n, faults) = (n as usize, faults(n as usize));
-            let ran = run(family, latency, &faults);
+            let ran = run(family, road, &faults);
             if ran == Ok(faults.len()) {
                 struck.lock().unwrap().push(n);
             }
@@ -84,7 +90,11 @@ impl Search {
         let mut struck = struck.into_inner().unwrap();
         struck.sort_unstable();
         let (size, all) = (faults(0).len(), struck.len());
-        println!("{family:?}, {latency} ms: {count} runs with faults: {size}, all struck in {all}");
+        let (servers, latency) = road;
+        println!(
+            "{family:?}, {servers:?}, {latency} ms: {count} runs with faults: {size}, all struck in \
+             {all}"
+        );
         if counting {
             failed.values().for_each(|failure| println!("{failure}"));
             println!("{family:?}: {} of {count} runs fail", failed.len());
@@ -97,8 +107,12 @@ impl Search {
 }
 
 /// Returns the number of faults that struck.
-fn run(family: Family, latency: u64, strikes: &[Strike]) -> Result<usize, String> {
-    let run = || planned::run(family, latency, strikes, false);
+fn run(
+    family: Family,
+    (servers, latency): (Servers, u64),
+    strikes: &[Strike],
+) -> Result<usize, String> {
+    let run = || planned::run(family, servers, latency, strikes, false);
     let (struck, violation) = match catch_unwind(AssertUnwindSafe(run)) {
         Ok(course) => (course.struck, course.outcome.violation),
         Err(panic) => (0, Some(panic_message(&*panic))),
@@ -108,15 +122,15 @@ fn run(family: Family, latency: u64, strikes: &[Strike]) -> Result<usize, String
     };
     let faults = strikes.iter().map(Strike::to_string).collect::<Vec<_>>().join(" ");
     Err(format!(
-        "{family:?}, {latency} ms, '{faults}': {violation}\nreplay: ZK_SIM_FAMILY={family:?} \
-         ZK_SIM_LATENCY={latency} ZK_SIM_FAULTS='{faults}' cargo test -p zk-simulation \
-         trace_of_faults -- --nocapture"
+        "{family:?}, {servers:?}, {latency} ms, '{faults}': {violation}\nreplay: \
+         ZK_SIM_FAMILY={family:?} ZK_SIM_SERVERS={servers:?} ZK_SIM_LATENCY={latency} \
+         ZK_SIM_FAULTS='{faults}' cargo test -p zk-simulation trace_of_faults -- --nocapture"
     ))
 }
 
 /// All single faults at the frames of a run without faults.
-fn all_strikes(family: Family, latency: u64) -> Vec<Strike> {
-    let frames = planned::run(family, latency, &[], false).frames;
+fn all_strikes(family: Family, (servers, latency): (Servers, u64)) -> Vec<Strike> {
+    let frames = planned::run(family, servers, latency, &[], false).frames;
     let at = |(frame, what)| {
         let faults = Fault::ALL.into_iter().filter(move |fault| fault.suits(what));
         faults.map(move |fault| Strike { fault, frame })
@@ -147,7 +161,11 @@ fn trace_of_faults() {
     let strikes = faults.split_whitespace().map(|one| one.parse().expect("faults"));
     let strikes = strikes.collect::<Vec<Strike>>();
     let latency = number("ZK_SIM_LATENCY").unwrap_or(2);
-    let course = planned::run(family.expect("a family"), latency, &strikes, true);
+    let servers = match std::env::var("ZK_SIM_SERVERS").as_deref() {
+        Ok("Keeper") => Servers::Keeper,
+        _ => Servers::Apache,
+    };
+    let course = planned::run(family.expect("a family"), servers, latency, &strikes, true);
     println!("{}", course.outcome.trace);
     assert_eq!(course.outcome.violation, None, "{name}, {faults}");
     assert_eq!(course.struck, strikes.len(), "{name}, {faults}: a fault does not strike");

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use zk_client::{
-    Acl, Client, CreateOptions, ErrorCode, ErrorKind, Id, Op, Operations, Outcome, Perms, Read,
-    ReadResult, Reconfig, SessionId,
+    Acl, Client, CreateOptions, Dialect, ErrorCode, ErrorKind, Id, Op, OpCode, Operations, Outcome,
+    Perms, Read, ReadResult, Reconfig, SessionId,
 };
 
 use crate::claims::target::Target;
@@ -32,6 +32,7 @@ macro_rules! operation_claims {
             results_come_in_the_shape_of_the_operations,
             an_empty_transaction_is_committed_behind_all_that_was_seen,
             many_reads_are_one_request_and_fail_one_by_one,
+            the_first_create_is_answered_with_the_czxid_of_its_node,
         }
     };
 }
@@ -326,5 +327,25 @@ pub async fn many_reads_are_one_request_and_fail_one_by_one(target: &Target) -> 
     assert_eq!(client.multi_read(Vec::<Read<'_>>::new()).await?.len(), 0);
     let error = client.multi_read([Read::get_data("/a"), Read::get_data("a")]).await;
     assert_eq!(error.expect_err("a rule").kind(), ErrorKind::InvalidPath);
+    Ok(())
+}
+
+/// Its reply has no Stat, so this is all that tells which node it was.
+pub async fn the_first_create_is_answered_with_the_czxid_of_its_node(
+    target: &Target,
+) -> Result<()> {
+    let old = Dialect::apache().without(OpCode::CREATE2);
+    let client = target.builder().dialect(old).connect(&target.servers()).await?;
+    for options in [PERSISTENT, PERSISTENT.sequential(), CreateOptions::ephemeral().sequential()] {
+        let created = client.create("/a-", b"", &options).await?;
+        let stat = client.exists(&created.path).await?.context("created")?;
+        assert_eq!((created.czxid, created.stat), (stat.czxid, None));
+    }
+    let options = CreateOptions::ephemeral().sequential();
+    let owned = client.create_owned("/owned-", b"", &options).await?;
+    let stat = client.exists(owned.path()).await?.context("created")?;
+    assert_eq!(owned.czxid(), stat.czxid);
+    assert!(owned.delete().await.is_ok());
+    client.close().await;
     Ok(())
 }

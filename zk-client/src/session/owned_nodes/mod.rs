@@ -30,9 +30,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use zk_proto::{Create2Response, Decode, ErrorCode, ExistsResponse, Reader, SessionId, Zxid};
+use zk_proto::{Decode, ErrorCode, ExistsResponse, OpCode, Reader, SessionId, Zxid};
 
+use crate::config::Dialect;
 use crate::error::{Failure, ProtocolError};
+use crate::model::node::CreateReply;
 use crate::session::event::RawReply;
 use crate::session::owned_nodes::node_request::NodeOp;
 pub(crate) use crate::session::owned_nodes::node_request::NodeRequest;
@@ -56,12 +58,14 @@ pub(crate) struct OwnedNodes<T> {
     repetitions: u32,
     /// True if the server does not know getEphemerals.
     by_listing: bool,
+    /// True if only the Stat of a node tells its czxid.
+    reads_czxids: bool,
     /// True if the server may have refused the delete of a node.
     refusals: bool,
 }
 
 impl<T> OwnedNodes<T> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(dialect: &Dialect) -> Self {
         Self {
             next: 0,
             nodes: BTreeMap::new(),
@@ -70,7 +74,8 @@ impl<T> OwnedNodes<T> {
             uncertain: false,
             searches: SearchQueue::default(),
             repetitions: 0,
-            by_listing: false,
+            by_listing: !dialect.understands(OpCode::GET_EPHEMERALS),
+            reads_czxids: !dialect.tells_czxids(),
             refusals: false,
         }
     }
@@ -131,10 +136,11 @@ impl<T> OwnedNodes<T> {
         result: Result<RawReply, Failure>,
     ) -> Result<(), ProtocolError> {
         match result {
-            Ok(answer) => match Create2Response::decode(&mut Reader::new(&answer.body)) {
-                Ok(Create2Response { path, stat }) => {
+            Ok(answer) => match CreateReply::decode(&mut Reader::new(&answer.body)) {
+                Ok(CreateReply { path, stat: Some(stat) }) => {
                     self.created(id, path, stat.czxid, answer.requested_at);
                 }
+                Ok(CreateReply { path, stat: None }) => self.created_by(id, path, &answer),
                 Err(error) => return Err(self.garbled([id], error.into())),
             },
             Err(failure) => self.failed([id], failure),
@@ -157,9 +163,9 @@ impl<T> OwnedNodes<T> {
             }
         };
         match multi::created_paths(&answer, owned.iter().map(|(index, _)| *index)) {
-            Ok(Ok(paths)) => ids
-                .zip(paths)
-                .for_each(|(id, path)| self.created(id, path, answer.zxid, answer.requested_at)),
+            Ok(Ok(paths)) => {
+                ids.zip(paths).for_each(|(id, path)| self.created_by(id, path, &answer))
+            }
             Ok(Err(failure)) => self.refused(ids, failure),
             Err(error) => return Err(self.garbled(ids, error.into())),
         }
@@ -183,7 +189,7 @@ impl<T> OwnedNodes<T> {
         match multi::created_path(&answer, 0) {
             Ok(Ok(path)) => {
                 self.answered(delete, Ok(answer.clone()), None)?;
-                self.created(create, path, answer.zxid, answer.requested_at);
+                self.created_by(create, path, &answer);
             }
             // The node is gone already, or the server refuses the delete: the same as for a delete
             // alone.
@@ -207,6 +213,19 @@ impl<T> OwnedNodes<T> {
             }
         }
         Ok(())
+    }
+
+    /// The create made a node at `path`, in the transaction of this answer. Where that is not the
+    /// node's czxid, the node is read first, like one whose create was lost.
+    fn created_by(&mut self, id: OwnedNodeId, path: &str, answer: &RawReply) {
+        if !self.reads_czxids {
+            return self.created(id, path, answer.zxid, answer.requested_at);
+        }
+        self.lost(id, Failure::Refused(ErrorCode::NO_NODE));
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.candidates = vec![path.to_owned()];
+        }
+        self.search_next_candidate(id);
     }
 
     /// The create made a node at `path`. It is deleted at once if its holder has released it.
@@ -404,11 +423,17 @@ impl<T> OwnedNodes<T> {
         self.search(lost);
     }
 
-    /// The session is over, and every node with it. All callers that wait receive `failure`.
+    /// The session is over, and every node with it. All callers that wait receive `failure`, but
+    /// for those whose request is not to be repeated.
     pub(crate) fn end(&mut self, failure: Failure) {
         (self.uncertain, self.refusals) = (false, false);
         self.searches = SearchQueue::default();
-        let waiting = std::mem::take(&mut self.nodes).into_values().filter_map(|it| it.waiting);
-        self.effects.extend(waiting.map(|token| Effect::Complete(token, Err(failure))));
+        for node in std::mem::take(&mut self.nodes).into_values() {
+            let failure = match node.state {
+                State::Lost { failure: never @ Failure::NeverAnswered { .. } } => never,
+                _ => failure,
+            };
+            self.effects.extend(node.waiting.map(|token| Effect::Complete(token, Err(failure))));
+        }
     }
 }

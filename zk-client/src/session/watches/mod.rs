@@ -23,8 +23,9 @@ mod counts;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use zk_proto::{ErrorCode, EventType, List, SetWatches2, Zxid};
+use zk_proto::{ErrorCode, EventType, List, OpCode, SetWatches2, Zxid};
 
+use crate::config::Dialect;
 use crate::model::event::WatchMode;
 use crate::session::watches::ancestors::{depth, parent, self_and_ancestors, top};
 use crate::session::watches::counts::Counts;
@@ -65,12 +66,12 @@ pub(crate) struct Watches<W, S> {
     arming: usize,
     counts: Counts,
     follow_ups: VecDeque<FollowUp>,
-    /// True if the server is older than 3.5 and cannot remove watches.
+    /// True if the server cannot remove watches, like those older than 3.5.
     irremovable: bool,
 }
 
 impl<W, S: Clone> Watches<W, S> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(dialect: &Dialect) -> Self {
         Self {
             next: 0,
             by_path: HashMap::default(),
@@ -78,7 +79,7 @@ impl<W, S: Clone> Watches<W, S> {
             arming: 0,
             counts: Counts::default(),
             follow_ups: VecDeque::new(),
-            irremovable: false,
+            irremovable: !dialect.understands(OpCode::REMOVE_WATCHES),
         }
     }
 
@@ -401,7 +402,9 @@ impl<W, S: Clone> Watches<W, S> {
     }
 
     /// Gives up all watches that are set.
-    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = CallerHandle<W, S>> + use<W, S> {
+    pub(crate) fn take_all(
+        &mut self,
+    ) -> impl Iterator<Item = (WatchType, Arc<str>, CallerHandle<W, S>)> + use<W, S> {
         let mut taken = Vec::new();
         self.by_path.retain(|path, at_path| {
             at_path.clear_leftover();
@@ -414,7 +417,7 @@ impl<W, S: Clone> Watches<W, S> {
         });
         self.counts = Counts::default();
         taken.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        taken.into_iter().map(|(_, caller)| caller)
+        taken.into_iter().map(|((watch_type, path, _), caller)| (watch_type, path, caller))
     }
 
     /// Calls `send` with each of the requests that arm everything again, for servers that take
@@ -472,7 +475,7 @@ mod tests {
 
     #[test]
     fn tables_shrink_with_what_is_in_them() {
-        let mut watches = Watches::<usize, usize>::new();
+        let mut watches = Watches::<usize, usize>::new(&Dialect::apache());
         let path = |n: usize| Arc::from(format!("/{n}"));
         for n in 0..10_000 {
             let id = watches.next_id();

@@ -1,0 +1,386 @@
+//! The recipes on servers that are not Apache's, as far as zk-embedded imitates them.
+//!
+//! A session that ends with its connection is the hardest of what they do: the next holder may be
+//! in at once. What a server does not know must be said, and not tried for ever.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use zk_client::{
+    Client, ClientBuilder, CreateOptions, Dialect, ErrorKind, Op, OpCode, Outcome, SessionKeeper,
+};
+use zk_embedded::{Config, Deviation, Manner, Server};
+use zk_recipes::{
+    Barrier, Cached, Counter, DoubleBarrier, Election, Freshness, Group, Lock, LockState,
+    MultiLock, Owner, Partitioner, ReentrantLock, ReentrantRwLock, RwLock, Semaphore, TreeCache,
+    TreeLimits,
+};
+use zk_test_support::explore::settle;
+use zk_test_support::locks::{TIMEOUT, World};
+
+const PLAIN: CreateOptions<'_> = CreateOptions::persistent();
+
+/// The manners in which a session ends with its connection, each with the dialect for it.
+fn keepers() -> [(Manner, Dialect); 2] {
+    let old = Dialect::clickhouse_keeper();
+    let new = old.with(OpCode::CREATE2).with(OpCode::ADD_WATCH);
+    [(Manner::clickhouse_keeper(), old), (Manner::clickhouse_keeper_26(), new)]
+}
+
+fn world(manner: Manner) -> World {
+    World::with(Config::new().manner(manner))
+}
+
+fn builder(world: &World, dialect: Dialect) -> ClientBuilder {
+    world.builder().dialect(dialect)
+}
+
+async fn connect(world: &World, dialect: Dialect) -> Client {
+    builder(world, dialect).connect("keeper").await.unwrap()
+}
+
+type Trial = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Each recipe with a trial of it between two clients, which panics where it does not work.
+const RECIPES: [(&str, fn(SessionKeeper, Client) -> Trial); 13] = [
+    ("`Lock`", |one, other| Box::pin(lock(one, other))),
+    ("`RwLock`", |one, other| Box::pin(shared(one, other))),
+    ("`ReentrantLock`, `ReentrantRwLock`", |one, _| Box::pin(two_level(one))),
+    ("`MultiLock`", |one, other| Box::pin(several(one, other))),
+    ("`LockTicket`", |one, other| Box::pin(ticket(one, other))),
+    ("`Semaphore`", |one, other| Box::pin(semaphore(one, other))),
+    ("`Election`", |one, other| Box::pin(election(one, other))),
+    ("`Counter`", |one, other| Box::pin(counter(one, other))),
+    ("`Barrier`, `DoubleBarrier`", |one, other| Box::pin(barriers(one, other))),
+    ("`Group`", |one, other| Box::pin(group(one, other))),
+    ("`Partitioner`", |one, _| Box::pin(partitioner(one))),
+    ("`Cached`", |one, other| Box::pin(cached(one, other))),
+    ("`TreeCache`", |one, other| Box::pin(tree(one, other))),
+];
+
+/// The recipes that need what no Keeper has.
+const NOT_ON_KEEPERS: [&str; 2] = ["`LockTicket`", "`TreeCache`"];
+
+/// Tries a recipe on a new server. Returns whether it works, and whether all connections lasted.
+async fn works(
+    manner: Manner,
+    dialect: Dialect,
+    recipe: fn(SessionKeeper, Client) -> Trial,
+) -> (bool, bool) {
+    let world = world(manner);
+    let keeper = builder(&world, dialect).keep("keeper").await.unwrap();
+    let other = connect(&world, dialect).await;
+    let trial = tokio::spawn(recipe(keeper.clone(), other.clone()));
+    // What waits for ever does not work either.
+    let works = matches!(tokio::time::timeout(10 * TIMEOUT, trial).await, Ok(Ok(())));
+    let attempts = keeper.stats().totals.attempts + other.stats().totals.attempts;
+    (works, attempts == 2)
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_recipe_works_on_a_keeper_and_costs_it_no_connection() {
+    for (manner, dialect) in keepers() {
+        for (name, recipe) in RECIPES {
+            let expected = !NOT_ON_KEEPERS.contains(&name);
+            assert_eq!(works(manner, dialect, recipe).await, (expected, true), "{name} {manner:?}");
+        }
+    }
+}
+
+/// The dialect for a manner of zk-embedded.
+fn dialect_for(name: &str) -> Dialect {
+    let [(_, old), (_, new)] = keepers();
+    match name {
+        "clickhouse-keeper" => old,
+        "clickhouse-keeper-26" => new,
+        "raftkeeper" => {
+            [OpCode::GET_EPHEMERALS, OpCode::SET_WATCHES2, OpCode::ADD_WATCH, OpCode::WHO_AM_I]
+                .into_iter()
+                .fold(Dialect::apache(), Dialect::without)
+        }
+        _ => Dialect::apache(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_table_in_the_readme_says_what_works_where() {
+    let names = Manner::ALL.map(|(name, _)| name);
+    let mut table = format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(names.len()));
+    for (name, recipe) in RECIPES {
+        table.push_str(&format!("| {name} |"));
+        for (like, manner) in Manner::ALL {
+            let (works, _) = works(manner, dialect_for(like), recipe).await;
+            table.push_str(if works { " yes |" } else { " no |" });
+        }
+        table.push('\n');
+    }
+    println!("{table}");
+    let readme = include_str!("../../../../README.md");
+    assert!(readme.contains(&table), "README.md has another table than this:\n{table}");
+}
+
+/// What one has of a lock, the other gets once that is given back.
+async fn lock(one: SessionKeeper, other: Client) {
+    let one = one.client().await.unwrap();
+    let lock = |client: &Client| Lock::new(client, "/locks/one").unwrap();
+    let (first, behind) = (lock(&one).acquire().await.unwrap(), lock(&other));
+    let waiting = tokio::spawn(async move { behind.acquire().await });
+    settle().await;
+    assert!(!waiting.is_finished());
+    first.release().await.unwrap();
+    let second = waiting.await.unwrap().unwrap();
+    assert!(second.token() > first.token());
+    let stat = other.exists(second.node()).await.unwrap().unwrap();
+    assert_eq!(second.token().czxid(), stat.czxid.0, "the token is the node's czxid");
+    other.create("/balance", b"100", &PLAIN).await.unwrap();
+    second.fenced(Op::set_data("/balance", b"70", None)).await.unwrap();
+    second.release().await.unwrap();
+}
+
+async fn shared(one: SessionKeeper, other: Client) {
+    let one = one.client().await.unwrap();
+    let lock = |client: &Client| RwLock::new(client, "/locks/shared").unwrap();
+    let read = (lock(&one).read().await.unwrap(), lock(&other).read().await.unwrap());
+    assert!(lock(&one).try_write().await.unwrap().is_none());
+    read.0.release().await.unwrap();
+    read.1.release().await.unwrap();
+    lock(&other).write().await.unwrap().release().await.unwrap();
+}
+
+async fn two_level(one: SessionKeeper) {
+    let (one, owner) = (one.client().await.unwrap(), Owner::new());
+    let reentrant = ReentrantLock::new(&one, "/locks/reentrant").unwrap();
+    let outer = reentrant.acquire(&owner).await.unwrap();
+    assert_eq!(reentrant.acquire(&owner).await.unwrap().depth(), 2);
+    outer.release().await.unwrap();
+    let reentrant = ReentrantRwLock::new(&one, "/locks/reentrant-rw").unwrap();
+    reentrant.write(&owner).await.unwrap().release().await.unwrap();
+}
+
+async fn several(one: SessionKeeper, other: Client) {
+    let one = one.client().await.unwrap();
+    let both = MultiLock::new(&one, ["/locks/a", "/locks/b"]).unwrap();
+    let multi = both.acquire().await.unwrap();
+    assert!(Lock::new(&other, "/locks/b").unwrap().try_acquire().await.unwrap().is_none());
+    multi.release().await.unwrap();
+}
+
+/// A lock that another process takes over, with its session.
+async fn ticket(one: SessionKeeper, other: Client) {
+    let one = one.client().await.unwrap();
+    let guard = Lock::new(&one, "/locks/ticket").unwrap().acquire().await.unwrap();
+    let node = guard.into_ticket().unwrap().node().to_owned();
+    assert!(one.detach().await.is_some());
+    assert!(other.exists(&node).await.unwrap().is_some());
+}
+
+async fn semaphore(one: SessionKeeper, other: Client) {
+    let one = one.client().await.unwrap();
+    let semaphore = |client: &Client| Semaphore::new(client, "/semaphore", 1).unwrap();
+    let permit = semaphore(&one).acquire().await.unwrap();
+    assert!(semaphore(&other).try_acquire().await.unwrap().is_none());
+    permit.release().await.unwrap();
+    semaphore(&other).acquire().await.unwrap().release().await.unwrap();
+}
+
+async fn election(one: SessionKeeper, other: Client) {
+    let one = one.client().await.unwrap();
+    let leader = Election::new(&one, "/election").unwrap().campaign().await.unwrap();
+    let election = Election::new(&other, "/election").unwrap();
+    assert_eq!(election.candidates().await.unwrap().len(), 1);
+    leader.release().await.unwrap();
+    election.campaign().await.unwrap().release().await.unwrap();
+}
+
+async fn counter(one: SessionKeeper, other: Client) {
+    let one = one.client().await.unwrap();
+    let counter = |client: &Client| Counter::new(client, "/counter").unwrap();
+    counter(&one).add(3).await.unwrap();
+    assert_eq!(counter(&other).add(4).await.unwrap(), 7);
+}
+
+async fn barriers(one: SessionKeeper, other: Client) {
+    let one = one.client().await.unwrap();
+    let barrier = |client: &Client| Barrier::new(client, "/barrier").unwrap();
+    barrier(&one).close().await.unwrap();
+    let (closed, opener) = (barrier(&other), barrier(&one));
+    let (passed, opened) = tokio::join!(closed.wait(), async { opener.open().await });
+    passed.unwrap();
+    opened.unwrap();
+    let party = async |client: &Client| {
+        let barrier = DoubleBarrier::new(client, "/rounds", 2).unwrap();
+        barrier.enter().await.unwrap().leave().await.unwrap();
+    };
+    tokio::join!(party(&one), party(&other));
+}
+
+async fn group(one: SessionKeeper, other: Client) {
+    let one = one.client().await.unwrap();
+    let membership = Group::new(&one, "/group").unwrap().join("a", "here").await.unwrap();
+    let group = Group::new(&other, "/group").unwrap();
+    assert_eq!(group.members().await.unwrap().members.len(), 1);
+    membership.leave().await.unwrap();
+}
+
+async fn partitioner(one: SessionKeeper) {
+    let one = one.client().await.unwrap();
+    let (started, begun) = oneshot::channel();
+    let started = Mutex::new(Some(started));
+    let stop = async { begun.await.unwrap() };
+    let shards = Partitioner::new(&one, "/work", ["only"]).unwrap();
+    let work = async |_| {
+        started.lock().unwrap().take().into_iter().for_each(|it| it.send(()).unwrap());
+    };
+    shards.run_until("worker", stop, work).await.unwrap();
+}
+
+async fn cached(one: SessionKeeper, other: Client) {
+    let (mut value, following) = Cached::follow(&one, "/value").unwrap();
+    let following = tokio::spawn(following);
+    other.create("/value", b"7", &PLAIN).await.unwrap();
+    let is_there = |it: &Cached| it.freshness == Freshness::Current && it.node.is_some();
+    assert_eq!(value.wait_for(is_there).await.unwrap().node.as_ref().unwrap().data, "7");
+    drop(value);
+    following.await.unwrap().unwrap();
+}
+
+async fn tree(one: SessionKeeper, other: Client) {
+    let (tree, following) = TreeCache::follow(&one, "/", TreeLimits::default()).unwrap();
+    let following = tokio::spawn(following);
+    let mut status = tree.status();
+    status.wait_for(|status| status.freshness == Freshness::Current).await.unwrap();
+    other.create("/leaf", b"", &PLAIN).await.unwrap();
+    status.wait_for(|_| tree.get("/leaf").is_some()).await.unwrap();
+    following.abort();
+}
+
+/// The events of its recursive watches name no node, and an old one has none.
+#[tokio::test(start_paused = true)]
+async fn a_tree_says_at_once_that_the_server_has_no_watch_for_it() {
+    for (manner, dialect) in keepers() {
+        let world = world(manner);
+        let keeper = builder(&world, dialect).keep("keeper").await.unwrap();
+        let (tree, following) = TreeCache::follow(&keeper, "/", TreeLimits::default()).unwrap();
+        let following = tokio::spawn(following);
+        let mut status = tree.status();
+        let error = status.wait_for(|status| status.error.is_some()).await.unwrap().error.clone();
+        let error = error.unwrap().to_string();
+        assert!(error.contains("addWatch /") && error.contains("dialect"), "{error}");
+        assert_eq!(tree.status().borrow().freshness, Freshness::Unknown);
+        assert_eq!(keeper.client().await.unwrap().stats().totals.connections, 1);
+        following.abort();
+    }
+}
+
+/// The holder is told when its connection ends, the next one is in only then, and nothing of the
+/// session is left to do.
+#[tokio::test(start_paused = true)]
+async fn a_guard_is_lost_with_the_connection_before_the_next_holder_is_in() {
+    for (manner, dialect) in keepers() {
+        let world = world(manner);
+        let (one, other) = (connect(&world, dialect).await, connect(&world, dialect).await);
+        let guard = Lock::new(&one, "/lock").unwrap().acquire().await.unwrap();
+        let next = Lock::new(&other, "/lock").unwrap();
+        let mut waiting = Box::pin(next.acquire());
+        assert!(tokio::time::timeout(TIMEOUT, &mut waiting).await.is_err());
+        let write = one.set_data("/lock", b"", None);
+
+        assert!(world.server.disconnect(one.session().unwrap().id));
+        tokio::select! {
+            biased;
+            _ = guard.lost() => {}
+            _ = &mut waiting => panic!("the next one is in, and the first one does not know"),
+        }
+        assert!(matches!(guard.state(), LockState::Lost(_)));
+        let lost = write.await.unwrap_err();
+        assert!(lost.is_session_over(), "{lost}");
+        assert_eq!(lost.outcome(), Outcome::Unknown);
+        let second = waiting.await.unwrap();
+        assert!(second.token() > guard.token());
+        assert_eq!(one.stats().totals.attempts, 1, "nothing is resumed");
+        assert_eq!(one.detach().await, None);
+    }
+}
+
+/// A proxy keeps its side of the connection open, so nothing can tell the first holder.
+#[tokio::test(start_paused = true)]
+async fn where_no_sign_of_the_end_comes_the_token_stops_the_first_holder() {
+    let (manner, dialect) = keepers()[0];
+    let world = world(manner);
+    let (one, other) = (connect(&world, dialect).await, connect(&world, dialect).await);
+    let guard = Lock::new(&one, "/lock").unwrap().acquire().await.unwrap();
+    world.server.inject(zk_embedded::Fault::go_silent().op(OpCode::EXISTS));
+    let unanswered = one.exists("/lock");
+    settle().await;
+    assert!(world.server.expire(one.session().unwrap().id));
+
+    let second = Lock::new(&other, "/lock").unwrap().acquire().await.unwrap();
+    assert_eq!((guard.state(), second.state()), (LockState::Held, LockState::Held), "the gap");
+    let mut highest = None;
+    let mut store = |token| highest.replace(token).is_none_or(|seen| seen <= token);
+    assert!(store(second.token()));
+    assert!(!store(guard.token()), "a store that has seen the second token refuses the first");
+    // The deadline rule bounds the gap.
+    tokio::time::timeout(TIMEOUT, guard.lost()).await.unwrap();
+    assert!(unanswered.await.is_err());
+}
+
+/// An application that has not set the dialect.
+#[tokio::test(start_paused = true)]
+async fn what_a_server_does_not_know_is_told_after_three_sessions() {
+    let world = Arc::new(world(Manner::clickhouse_keeper()));
+    let keeper = world.builder().keep("keeper").await.unwrap();
+    let work = async |client: Client| Lock::new(&client, "/lock")?.acquire().await.map(drop);
+    let error = keeper.run_each(work).await.unwrap_err();
+    let client = error.client().unwrap();
+    assert_eq!(client.kind(), ErrorKind::NeverAnswered, "{error}");
+    for part in ["jute.maxbuffer", "does not know create2", "ClientBuilder::dialect"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    assert_eq!(keeper.stats().sessions, 3);
+}
+
+/// A lost connection says nothing about an operation that was answered before.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_ends_again_and_again_is_no_reason_to_give_up_a_known_request() {
+    let manner = Manner::apache().with(Deviation::SessionEndsWithConnection);
+    let dialect = Dialect::apache().session_ends_with_connection(true);
+    let world = world(manner);
+    let keeper = builder(&world, dialect).keep("keeper").await.unwrap();
+    keeper.client().await.unwrap().create("/there", b"", &PLAIN).await.unwrap();
+    let times = Cell::new(0);
+    let work = async |client: Client| {
+        if times.replace(times.get() + 1) < 5 {
+            world.server.inject(zk_embedded::Fault::lose_request().op(OpCode::CREATE2));
+        }
+        Lock::new(&client, "/lock")?.acquire().await?.release().await
+    };
+    keeper.run_each(work).await.unwrap();
+    assert_eq!(times.get(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_a_leader_is_called_that() {
+    let world = world(Manner::clickhouse_keeper());
+    world.server.set_serving(false);
+    let builder = builder(&world, Dialect::clickhouse_keeper());
+    let error = builder.connect_timeout(Duration::from_secs(1)).connect("keeper").await;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("has no leader"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_flags_of_a_keeper_tell_what_it_understands() {
+    for (manner, expected) in keepers() {
+        let server = Server::in_memory(Config::new().manner(manner));
+        let asking = Client::builder().connector(server.connector());
+        let asking = asking.dialect(Dialect::clickhouse_keeper()).connect("keeper").await.unwrap();
+        let told = asking.keeper_dialect().await.unwrap();
+        let ops = [OpCode::CREATE2, OpCode::ADD_WATCH, OpCode::MULTI_READ, OpCode::WHO_AM_I];
+        let known = |dialect: Dialect| ops.map(|op| dialect.understands(op));
+        assert_eq!(known(told), known(expected.with(OpCode::MULTI_READ)), "{manner:?}");
+    }
+}
