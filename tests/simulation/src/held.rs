@@ -12,6 +12,7 @@ use super::work::{Job, for_polls};
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     pub(super) who: String,
+    process: usize,
     session: SessionId,
     /// The nodes, with the transactions that created them.
     pub(super) nodes: Vec<(String, i64)>,
@@ -25,6 +26,7 @@ impl Held {
         let node = |path: &str| (path.to_owned(), world.journal.created(path).unwrap_or_default());
         Self {
             who: job.who.to_string(),
+            process: job.who.name.0,
             session: job.client.session().unwrap().id,
             nodes: nodes.map(node).collect(),
             is_believed: true,
@@ -44,8 +46,9 @@ impl Job {
         let who = self.who;
         let mut progress = self.trial.progress.lock().unwrap();
         let mut world = self.trial.world.lock().unwrap();
-        let Held { session, nodes, is_lost, is_believed, .. } = &mut progress.held[held];
+        let Held { process, session, nodes, is_lost, is_believed, .. } = &mut progress.held[held];
         let session_lives = world.core.sessions().contains(session);
+        let is_unaware = world.may_be_unaware(*process);
         let journal = &mut world.journal;
         let by_itself = nodes.iter().find(|(node, czxid)| {
             journal.end(node, *czxid).is_some_and(|(_, by)| by == Some(*session)) && session_lives
@@ -59,7 +62,7 @@ impl Job {
                 (*is_lost, *is_believed) = (true, false);
             }
             _ if *is_lost => journal.violate(format!("{who}: what was lost is {said:?} again")),
-            _ if !session_lives && !journal.ended_early.contains(session) => {
+            _ if !session_lives && !is_unaware && !journal.ended_early.contains(session) => {
                 journal.violate(format!("{who}: {said:?}, of {session}, which is over"));
             }
             _ if by_itself.is_some() => {

@@ -194,10 +194,12 @@ fn starves(journal: &Journal, grant: &Grant, passes: u32) -> Option<String> {
 pub(super) fn look(trial: &Trial, grant: usize, guard: &Hold) -> bool {
     let said = guard.state();
     let world = &mut *trial.world.lock().unwrap();
+    let Grant { who, node, czxid, session, is_lost, process, .. } =
+        world.journal.grants[grant].clone();
+    let is_unaware = world.may_be_unaware(process);
     let journal = &mut world.journal;
-    let Grant { who, node, czxid, session, is_lost, .. } = journal.grants[grant].clone();
     let is_alive = world.core.sessions().contains(&session);
-    let is_kept = is_alive || journal.ended_early.contains(&session);
+    let is_kept = is_alive || is_unaware || journal.ended_early.contains(&session);
     if let LockState::Lost(loss) = said {
         journal.count(match loss {
             Loss::TermOver => "term over",

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use zk_client::Client;
 use zk_embedded::{ErrorCode, Fault, OpCode, SessionId};
 
-use super::Family;
 use super::clock::now;
 use super::folder::{Others, withhold};
 use super::gate::Mode;
@@ -15,6 +14,7 @@ use super::kinds::{KINDS, Kind, PEACEFUL};
 use super::link::Tear;
 use super::network::{Party, Reception, Way};
 use super::process::Trial;
+use super::{Family, Servers};
 use zk_inputs::Random;
 
 /// How long a fault of the server waits for a request that matches it.
@@ -55,17 +55,19 @@ impl Nemesis {
         processes: usize,
         mut random: Random,
     ) -> Self {
+        let servers = trial.world.lock().unwrap().servers;
         let rounds = family == Family::Requeue;
         // Without faults no process has a reason to be late.
         let peaceful = rounds && random.percent(50);
         let weights = KINDS.map(|(kind, in_storm, in_rounds)| {
             let weight = if rounds { in_rounds } else { in_storm };
             let strikes = !peaceful || PEACEFUL.contains(&kind);
+            // With its connection the operator would lose its session for good.
+            let strikes = strikes && (servers == Servers::Apache || kind != Kind::Restart);
             (kind, if strikes { weight * random.within(1..5) } else { 0 })
         });
         let others = Others::new(Arc::clone(&trial), operator, random.fork());
         let weights = weights.to_vec();
-        let servers = trial.world.lock().unwrap().servers;
         let ops = family.ops().map(|op| servers.op(op));
         Self { trial, others, random, weights, processes, rounds, ops, pending: None }
     }

@@ -88,6 +88,14 @@ impl World {
         }
     }
 
+    /// True if a session of this process may be over without a sign of that at the client: it ends
+    /// with its connection, and the client still has one.
+    pub(super) fn may_be_unaware(&self, process: usize) -> bool {
+        let mut links = self.links.values();
+        self.servers == Servers::Keeper
+            && links.any(|link| link.party == Party::Process(process) && link.at_client)
+    }
+
     /// Calls the server, and transmits its output.
     pub(super) fn serve<R>(&mut self, act: impl FnOnce(&mut Core, Instant) -> R) -> R {
         let result = act(&mut self.core, now());

@@ -18,6 +18,7 @@ const SHARDS: [&str; 4] = ["a", "b", "c", "d"];
 #[derive(Debug)]
 pub(super) struct AtWork {
     who: String,
+    process: usize,
     session: SessionId,
     node: String,
     czxid: i64,
@@ -106,6 +107,9 @@ impl Working {
         let mut progress = trial.progress.lock().unwrap();
         let mut world = trial.world.lock().unwrap();
         let sessions = world.core.sessions();
+        let works = &progress.works.now;
+        let unaware = works.values().filter(|one| world.may_be_unaware(one.process));
+        let unaware = unaware.map(|one| one.process).collect::<Vec<_>>();
         let journal = &mut world.journal;
         journal.count("grants");
         journal.note(|| format!("{who} WORKS on {shard:?}"));
@@ -127,14 +131,15 @@ impl Working {
                 // The end of a session deletes its nodes in its name, too.
                 journal.violate(format!("{whose} works on {node} that it has released"));
             } else if !sessions.contains(session)
+                && !unaware.contains(&other.process)
                 && !journal.ended_early.contains(session)
                 && !matches!(other.shard.state(), LockState::Lost(_))
             {
                 journal.violate(format!("{whose} works on {node}, whose session is over"));
             }
         }
-        let who = who.to_string();
-        let at_work = AtWork { who, session, node, czxid, shard };
+        let (process, who) = (who.name.0, who.to_string());
+        let at_work = AtWork { who, process, session, node, czxid, shard };
         let works = &mut progress.works;
         works.next += 1;
         let number = works.next;
@@ -148,7 +153,9 @@ impl Working {
         let progress = self.trial.progress.lock().unwrap();
         let mut world = self.trial.world.lock().unwrap();
         let sessions = world.core.sessions();
-        let AtWork { who, session, node, czxid, .. } = &progress.works.now[&self.number];
+        let AtWork { who, process, session, node, czxid, .. } = &progress.works.now[&self.number];
+        let is_unaware = world.may_be_unaware(*process);
+        let is_over = !sessions.contains(session) && !is_unaware;
         let journal = &mut world.journal;
         let by_itself = journal.end(node, *czxid).is_some_and(|(_, by)| by == Some(*session));
         match said {
@@ -158,7 +165,7 @@ impl Working {
             _ if by_itself && sessions.contains(session) => {
                 journal.violate(format!("{who} works on {node} that it has released"));
             }
-            _ if !sessions.contains(session) && !journal.ended_early.contains(session) => {
+            _ if is_over && !journal.ended_early.contains(session) => {
                 journal.violate(format!("{who} works on {node} in {session}, which is over"));
             }
             _ => {}

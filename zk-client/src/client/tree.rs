@@ -6,7 +6,7 @@
 
 use std::future::Future;
 
-use zk_proto::ErrorCode;
+use zk_proto::{ErrorCode, OpCode};
 
 use crate::error::Error;
 use crate::handles::client::{Client, Reply};
@@ -127,7 +127,9 @@ impl Client {
         data: &[u8],
         options: &CreateOptions<'_>,
     ) -> Result<Created, Error> {
-        let parents = options.for_parents();
+        let op = OpCode::CREATE_CONTAINER;
+        let has_containers = !self.shared().read(|core| core.is_unsupported(op));
+        let parents = options.for_parents(has_containers);
         let mut attempt = 1;
         loop {
             let (making, node) = self.batch(|| {

@@ -95,7 +95,7 @@ impl<'a> CreateOptions<'a> {
         Self { ttl: Some(ttl), ..self }
     }
 
-    /// Creates missing parents as containers.
+    /// Creates missing parents as containers, if the [dialect](crate::Dialect) has them.
     ///
     /// Servers delete containers again some time after their last child. Without this option the
     /// parents are persistent, unless the node itself is a container. The option is for
@@ -105,9 +105,9 @@ impl<'a> CreateOptions<'a> {
         Self { container_parents: true, ..self }
     }
 
-    /// The options of a node's missing parents.
-    pub(crate) const fn for_parents(self) -> Self {
-        match self.container_parents {
+    /// The options of a node's missing parents, on servers that have containers or not.
+    pub(crate) const fn for_parents(self, has_containers: bool) -> Self {
+        match self.container_parents && has_containers {
             true => Self { mode: CreateMode::CONTAINER, ..self }.as_parent(),
             false => self.as_parent(),
         }

@@ -197,14 +197,14 @@ async fn election(one: SessionKeeper, other: Client) {
 
 async fn counter(one: SessionKeeper, other: Client) {
     let one = one.client().await.unwrap();
-    let counter = |client: &Client| Counter::new(client, "/counter").unwrap();
+    let counter = |client: &Client| Counter::new(client, "/counters/one").unwrap();
     counter(&one).add(3).await.unwrap();
     assert_eq!(counter(&other).add(4).await.unwrap(), 7);
 }
 
 async fn barriers(one: SessionKeeper, other: Client) {
     let one = one.client().await.unwrap();
-    let barrier = |client: &Client| Barrier::new(client, "/barrier").unwrap();
+    let barrier = |client: &Client| Barrier::new(client, "/barriers/one").unwrap();
     barrier(&one).close().await.unwrap();
     let (closed, opener) = (barrier(&other), barrier(&one));
     let (passed, opened) = tokio::join!(closed.wait(), async { opener.open().await });

@@ -92,8 +92,7 @@ impl Search {
         let (size, all) = (faults(0).len(), struck.len());
         let (servers, latency) = road;
         println!(
-            "{family:?}, {servers:?}, {latency} ms: {count} runs with faults: {size}, all struck in \
-             {all}"
+            "{family:?}, {servers:?}, {latency} ms: {count} runs with {size} faults, all struck in {all}"
         );
         if counting {
             failed.values().for_each(|failure| println!("{failure}"));
@@ -133,6 +132,9 @@ fn all_strikes(family: Family, (servers, latency): (Servers, u64)) -> Vec<Strike
     let frames = planned::run(family, servers, latency, &[], false).frames;
     let at = |(frame, what)| {
         let faults = Fault::ALL.into_iter().filter(move |fault| fault.suits(what));
+        // With its connection the operator would lose its session for good.
+        let spares = move |fault: &Fault| servers == Servers::Apache || *fault != Fault::Restart;
+        let faults = faults.filter(spares);
         faults.map(move |fault| Strike { fault, frame })
     };
     frames.into_iter().take(FRAMES).enumerate().flat_map(at).collect()
