@@ -4,7 +4,9 @@
 //! It is for somebody who can program and has never used ZooKeeper, and it ends where this
 //! repository's own locks begin. The tour, `cargo run --release --example tour`, is its companion:
 //! it plays the same scenes and prints every message that passes. Read a chapter, and then watch
-//! it, or the other way round. Each chapter ends with the command that shows it.
+//! it, or the other way round. Each chapter ends with the command that shows it, and with the name
+//! of its scene in the playground, such as `#queue`: `cargo run --release --example playground`
+//! prints an address, and the name goes behind that.
 //!
 //! # Contents
 //!
