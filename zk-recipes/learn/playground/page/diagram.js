@@ -16,12 +16,17 @@ const Diagram = (() => {
   const BAR = 10;
   const BELOW = 8;
 
-  /* The lanes in the order of the picture: servers in the middle, so that arrows stay short. */
+  /*
+    The lanes in the order of the picture: servers in the middle, so that arrows stay short, and a
+    server that is cut off on the side of its client.
+  */
   function arrange(lanes) {
     const servers = lanes.filter((lane) => lane.kind === 'server');
     const others = lanes.filter((lane) => lane.kind !== 'server');
     const half = Math.ceil(others.length / 2);
-    return [...others.slice(0, half), ...servers, ...others.slice(half)];
+    const [left, right] = [others.slice(0, half), others.slice(half)];
+    const of = (side) => servers.filter((lane) => side.some((client) => client.id === lane.of));
+    return [...left, ...of(left), ...servers.filter((lane) => !lane.of), ...of(right), ...right];
   }
 
   /* How wide a character of a label is, in pixels, on the average. */
@@ -73,7 +78,8 @@ const Diagram = (() => {
 
     function drawLanes(lanes, x) {
       heads.replaceChildren(...lanes.map((lane) => {
-        const name = html('span', { class: Words.laneClass(scene, lane.id) }, lane.id);
+        const name = html('span', { class: Words.laneClass(scene, lane.id) },
+          Words.laneName(scene, lane));
         name.style.left = `${x.get(lane.id)}px`;
         return name;
       }));
@@ -96,23 +102,43 @@ const Diagram = (() => {
         Timeline.yAt(line, span.to_us), span.kind));
     }
 
-    /* A hollow bar where a client waits for the lock. */
-    function drawWaits(x) {
-      const bars = [];
+    /* Calls `found(who, from, to)` for each time in which `is` is true of a client. */
+    function eachTime(is, found) {
       const since = new Map();
       const end = (who, y) => {
-        if (since.has(who)) bars.push(drawBar(x, who, since.get(who), y, 'waiting'));
+        if (since.has(who)) found(who, since.get(who), y);
         since.delete(who);
       };
       scene.states.forEach((state, index) => {
         for (const client of state.clients) {
-          const waits = client.lock === 'waiting' || client.lock === 'joining';
-          if (!waits) end(client.who, line.eventY[index]);
+          if (!is(client)) end(client.who, line.eventY[index]);
           else if (!since.has(client.who)) since.set(client.who, line.eventY[index]);
         }
       });
       for (const who of [...since.keys()]) end(who, line.height);
+    }
+
+    /* A hollow bar where a client waits for the lock. */
+    function drawWaits(x) {
+      const bars = [];
+      eachTime((client) => client.lock === 'waiting' || client.lock === 'joining',
+        (who, from, to) => bars.push(drawBar(x, who, from, to, 'waiting')));
       return bars;
+    }
+
+    /* A line between a server and the others, where it is cut off from them. */
+    function drawCuts(x) {
+      const drawn = [];
+      const main = scene.lanes.find((lane) => lane.kind === 'server' && !lane.of);
+      const apart = new Map(scene.lanes.filter((lane) => lane.of).map((lane) => [lane.of, lane.id]));
+      eachTime((client) => client.link === 'isolated', (who, from, to) => {
+        if (!apart.has(who)) return;
+        const at = (x.get(apart.get(who)) + x.get(main.id)) / 2;
+        const d = `M${at},${from}V${to}${cross(at, from)}${cross(at, to)}`;
+        drawn.push(svg('path', { class: 'cut', d }, svg('title', {},
+          `The server of ${who} is cut off from the majority`)));
+      });
+      return drawn;
     }
 
     function drawFrame(event, index, x) {
@@ -225,7 +251,7 @@ const Diagram = (() => {
       veil = svg('rect', { class: 'veil', x: AXIS - 4, y: 0, width, height: line.height });
       now = svg('line', { class: 'now', x1: 0, x2: width, y1: 0, y2: 0 });
       body.replaceChildren(
-        ...drawPauses(), ...drawLanes(lanes, x), ...drawWaits(x),
+        ...drawPauses(), ...drawLanes(lanes, x), ...drawCuts(x), ...drawWaits(x),
         ...drawSpans(x), ...drawBreach(),
         ...marks.filter((mark) => mark !== null), veil, drawTimes(), now,
       );

@@ -14,6 +14,10 @@ const List = (() => {
 
     function createRow(scene, event, index) {
       const isFrame = event.kind === 'frame';
+      const name = (id) => {
+        const lane = scene.lanes.find((one) => one.id === id);
+        return lane ? Words.laneName(scene, lane) : id;
+      };
       const from = isFrame ? event.from : event.who;
       const to = isFrame ? event.to : '';
       const happens = isFrame
@@ -21,8 +25,8 @@ const List = (() => {
         : Words.capital(event.kind === 'note' ? event.text : event.do.replaceAll('_', ' '));
       return html('tr', { 'data-index': index },
         html('td', {}, Words.time(event.at_us)),
-        html('td', { class: `party ${Words.laneClass(scene, from)}` }, from),
-        html('td', { class: `party ${to === '' ? '' : Words.laneClass(scene, to)}` }, to),
+        html('td', { class: `party ${Words.laneClass(scene, from)}` }, name(from)),
+        html('td', { class: `party ${to === '' ? '' : Words.laneClass(scene, to)}` }, name(to)),
         html('td', {}, html('button', { type: 'button' }, happens)));
     }
 

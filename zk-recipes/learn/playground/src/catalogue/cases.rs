@@ -178,12 +178,14 @@ const PLOTS: &[Plot] = &[
         ids: ["no_deadline", "no_deadline_repaired"],
         titles: ["No deadline", "No deadline: repaired"],
         looks: [
-            "Ana's pings are answered to the end. The server that answers them does not know that \
-             the others have ended her session.",
-            "Ana stops when the last proof is a session timeout old: before Ben gets the lock.",
+            "Two lanes of servers, with a cut between them. For ten seconds Ana's server answers \
+             her pings, and does not know that the majority has ended her session. Then it notices \
+             that it is alone, and closes its connections.",
+            "Ana stops when the last proof is a session timeout old. Her server notices later, and \
+             Ben gets the lock once she has deleted her node by another one.",
         ],
         readers: &[],
-        actions: &[(100, "Ana", Acquire), (500, "Ben", Acquire), (4500, "Ana", Isolate)],
+        actions: &[(100, "Ana", Acquire), (500, "Ben", Acquire), (6500, "Ana", Isolate)],
         until_ms: 30_000,
         claim: VerdictKind::TwoOwners,
     },

@@ -17,6 +17,7 @@ mod chromium;
 mod errors;
 mod file;
 mod keyboard;
+mod partition;
 mod recording;
 mod scenes;
 mod server;
