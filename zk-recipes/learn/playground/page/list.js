@@ -23,11 +23,12 @@ const List = (() => {
       const happens = isFrame
         ? `${Words.label(event)}${event.arrived_us === null ? ' (does not arrive)' : ''}`
         : Words.capital(event.kind === 'note' ? event.text : event.do.replaceAll('_', ' '));
-      return html('tr', { 'data-index': index },
+      const isOnly = scene.only?.has(index) ?? false;
+      return html('tr', { 'data-index': index, class: isOnly ? 'only' : null },
         html('td', {}, Words.time(event.at_us)),
         html('td', { class: `party ${Words.laneClass(scene, from)}` }, name(from)),
         html('td', { class: `party ${to === '' ? '' : Words.laneClass(scene, to)}` }, name(to)),
-        html('td', {}, html('button', { type: 'button' }, happens)));
+        html('td', {}, html('button', { type: 'button' }, `${isOnly ? '+ ' : ''}${happens}`)));
     }
 
     function load(scene, line) {

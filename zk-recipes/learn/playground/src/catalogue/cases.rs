@@ -37,20 +37,19 @@ impl Plot {
             let [look_broken, look_repaired] = self.looks;
             let [title_broken, title_repaired] = self.titles;
             let lock = Kind::Case(case, version).name();
-            let (id, pair, title, look, text, claim) = match version {
-                Version::Broken => {
-                    let text = format!("{} {}", case.story, case.lesson);
-                    (broken, repaired, title_broken, look_broken, text, self.claim)
-                }
+            let (id, pair, title, look, claim) = match version {
+                Version::Broken => (broken, repaired, title_broken, look_broken, self.claim),
                 Version::Repaired => {
-                    let text = case.repair.to_owned();
-                    let claim = VerdictKind::Holds;
-                    (repaired, broken, title_repaired, look_repaired, text, claim)
+                    (repaired, broken, title_repaired, look_repaired, VerdictKind::Holds)
                 }
+            };
+            let (text, lesson) = match version {
+                Version::Broken => (case.story.to_owned(), case.lesson),
+                Version::Repaired => (case.repair.to_owned(), ""),
             };
             let group = if version == Version::Broken { "broken" } else { "repaired" };
             let script = script(&lock, self.until_ms, self.readers, self.actions);
-            Ready { id, title, text, look, group, pair: Some(pair), script, claim }
+            Ready { id, title, text, lesson, look, group, pair: Some(pair), script, claim }
         });
         scenes.collect()
     }

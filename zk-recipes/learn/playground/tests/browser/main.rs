@@ -16,6 +16,7 @@ mod beliefs;
 mod chromium;
 mod errors;
 mod file;
+mod guess;
 mod keyboard;
 mod partition;
 mod recording;
