@@ -24,4 +24,5 @@ mod scenes;
 mod server;
 mod stage;
 mod try_out;
+mod windows;
 mod work;
