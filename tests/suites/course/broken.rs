@@ -71,8 +71,8 @@ async fn a_late_release_deletes_the_same_name_and_no_unique_one() {
 
 #[tokio::test(start_paused = true)]
 async fn who_trusts_its_connection_writes_beside_the_next_holder_and_a_deadline_stops_it() {
-    let broken = ["is cut off", "Ana and Ben hold the lock", "Ana writes, although"];
-    let repaired = ["is cut off", "Ana does not hold", "Ben holds the lock"];
+    let broken = ["is cut off", "Ana and Ben hold the lock", "Ana writes, although", "notices"];
+    let repaired = ["is cut off", "Ana does not hold", "notices", "Ben holds the lock"];
     check("No deadline", &broken, &repaired).await;
 }
 

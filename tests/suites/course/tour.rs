@@ -1,9 +1,13 @@
 //! The course runs to its end without a key press, and each of its options shows its part.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 use anyhow::Result;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
 use zk_test_support::tour::{check, run};
 
 #[tokio::test]
@@ -37,23 +41,82 @@ async fn each_chapter_of_the_list_is_shown_alone_under_its_title() -> Result<()>
     Ok(())
 }
 
+/// A place where the book names a chapter of the tour.
+struct Named {
+    /// The chapter of the book.
+    page: usize,
+    /// The chapter of the tour, and its title.
+    number: usize,
+    title: String,
+    /// The scene of the playground that is named beside it.
+    scene: Option<String>,
+}
+
+fn named_by_the_book() -> Result<Vec<Named>> {
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../zk-recipes/learn/book/src/chapters");
+    let mut named = Vec::new();
+    for file in fs::read_dir(folder)? {
+        let file = file?;
+        let page = file.file_name().to_string_lossy()[..2].parse::<usize>()?;
+        for reference in fs::read_to_string(file.path())?.split("tour -- --chapter ").skip(1) {
+            let (number, rest) = reference.split_once("`,").unwrap();
+            let rest = rest.trim_start().strip_prefix('*').unwrap();
+            let (title, rest) = rest.split_once('*').unwrap();
+            let rest = rest.split_whitespace().take(2).collect::<Vec<_>>();
+            let scene = rest.strip_prefix(&["(scene"]).map(|rest| {
+                let scene = rest[0].split('`').nth(1).unwrap();
+                scene.strip_prefix('#').unwrap().to_owned()
+            });
+            let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+            named.push(Named { page, number: number.parse()?, title, scene });
+        }
+    }
+    Ok(named)
+}
+
 #[tokio::test]
 async fn each_chapter_that_the_book_names_has_the_title_that_it_names() -> Result<()> {
     let list = run("tour", &["--list"]).await?;
-    let folder =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../zk-recipes/learn/book/src/chapters");
-    let mut named = 0;
-    for page in fs::read_dir(folder)? {
-        let page = fs::read_to_string(page?.path())?;
-        for reference in page.split("tour -- --chapter ").skip(1) {
-            let (number, title) = reference.split_once("`,").unwrap();
-            let title = title.trim_start().strip_prefix('*').unwrap();
-            let (title, _) = title.split_once('*').unwrap();
-            assert!(list.contains(&format!("{number:>2}  {title}\n")), "{number}, {title}");
-            named += 1;
+    let named = named_by_the_book()?;
+    for Named { number, title, .. } in &named {
+        assert!(list.contains(&format!("{number:>2}  {title}\n")), "{number}, {title}");
+    }
+    let chapters = named.iter().map(|named| named.number).collect::<BTreeSet<_>>();
+    assert_eq!(chapters.len(), 23, "{chapters:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn tour_and_book_name_each_other_and_the_same_scene() -> Result<()> {
+    let named = named_by_the_book()?;
+    for number in 1..=23 {
+        let shown = run("tour", &["--chapter", &number.to_string()]).await?;
+        let (_, place) = shown.split_once("In the book: chapter ").unwrap();
+        let (place, _) = place.split_once("\n\n").unwrap();
+        let (chapter, rest) = place.split_once(',').unwrap();
+        let scene = rest.split_once("(#").and_then(|(_, scene)| scene.split_once(')'));
+        let scene = scene.map(|(scene, _)| scene.to_owned());
+        let chapter = chapter.parse::<usize>()?;
+        let is_back =
+            |named: &Named| (named.page, named.number) == (chapter, number) && named.scene == scene;
+        assert!(named.iter().any(is_back), "{chapter} does not name {number} and {scene:?}");
+        for named in named.iter().filter(|named| named.number == number) {
+            let is_other = named.scene.is_some() && named.scene != scene;
+            assert!(!is_other, "chapter {number}: {:?}", named.scene);
         }
     }
-    assert!(named >= 15, "{named}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_program_of_a_broken_lock_says_what_its_helpers_do() -> Result<()> {
+    let shown = run("tour", &["--chapter", "5"]).await?;
+    let (program, rest) = shown.split_once("where nothing is broken, it calls:").unwrap();
+    for helper in ["nearest_ahead", "wait_until_gone"] {
+        assert!(program.contains(&format!("{helper}(")), "{program}");
+        assert!(rest.contains(&format!("\n    {helper}: ")), "{helper}: {rest}");
+    }
     Ok(())
 }
 
@@ -79,6 +142,48 @@ async fn each_answer_points_at_a_chapter_with_the_title_that_it_names() -> Resul
         let (number, title) = chapter.split_once(", ").unwrap();
         assert!(list.contains(&format!("{number:>2}  {title}\n")), "{reference}");
     }
+    Ok(())
+}
+
+/// The tour on a terminal of its own, where these keys are pressed.
+async fn on_a_terminal(arguments: &str, keys: &str) -> Result<String> {
+    // Builds it, if that was not done yet.
+    run("tour", &["--list"]).await?;
+    let tests = std::env::current_exe()?;
+    let tour = tests.ancestors().nth(2).unwrap().join("examples/tour");
+    let mut script = Command::new("script")
+        .args(["--quiet", "--return", "--command"])
+        .arg(format!("{} {arguments}", tour.display()))
+        .arg("/dev/null")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    // The end of the keys is the end of the terminal's input.
+    script.stdin.take().unwrap().write_all(keys.as_bytes()).await?;
+    let said = script.wait_with_output().await?;
+    assert!(said.status.success(), "{said:?}");
+    Ok(String::from_utf8(said.stdout)?)
+}
+
+const PROMPT: &str = "[Enter] goes on";
+
+#[tokio::test]
+async fn on_a_terminal_the_enter_key_is_waited_for_unless_that_is_not_wanted() -> Result<()> {
+    let shown = on_a_terminal("--chapter 12", "\nq\n").await?;
+    assert_eq!(shown.matches(PROMPT).count(), 2, "{shown}");
+    assert!(shown.contains("Ana -> create2") && !shown.contains("CHO CHANGES HER MIND"), "{shown}");
+    for arguments in ["--chapter 12 --no-step --pace 0", "--chapter 12 --pace 0"] {
+        let shown = on_a_terminal(arguments, "").await?;
+        assert!(shown.contains("CHO CHANGES HER MIND"), "{arguments}: {shown}");
+        assert!(!shown.contains(PROMPT), "{arguments}: {shown}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn where_nobody_is_at_a_keyboard_nobody_is_waited_for() -> Result<()> {
+    let shown = run("tour", &["--chapter", "12"]).await?;
+    assert!(!shown.contains(PROMPT), "{shown}");
     Ok(())
 }
 

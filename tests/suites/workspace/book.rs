@@ -114,6 +114,24 @@ fn every_hazard_is_told_once_with_its_reports_and_a_test_of_its_own() {
     assert_eq!(headings.sum::<usize>(), told);
 }
 
+/// The names of the libraries are links only in a book that is built behind their pages.
+#[test]
+fn whoever_is_told_how_to_read_the_book_is_told_to_build_what_it_links_to() {
+    let named = pages().iter().map(|page| page.text.matches("[`zk_").count()).sum::<usize>();
+    assert!(named >= 5, "{named}");
+    let pages_first = "cargo doc -p zk-client -p zk-recipes --no-deps && ";
+    let mut told = 0;
+    for file in ["README.md", "CHANGELOG.md", "zk-recipes/learn/book/src/lib.rs"] {
+        let text = fs::read_to_string(tests().join("..").join(file)).unwrap();
+        let commands = text.match_indices("cargo doc -p zk-book --no-deps");
+        for (at, _) in commands {
+            assert!(text[..at].ends_with(pages_first), "{file}");
+            told += 1;
+        }
+    }
+    assert_eq!(told, 2);
+}
+
 #[test]
 fn every_number_that_is_named_is_in_the_catalogue() {
     let numbers = catalogue().into_iter().map(|entry| entry.number.trim_end_matches('*'));

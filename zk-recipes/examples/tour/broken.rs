@@ -7,12 +7,20 @@ use crate::stage::{Stage, Style};
 
 const FOLDER: &str = "zk-recipes/examples/tour/naive";
 
+const QUEUE: &str = include_str!("naive/queue.rs");
+
 pub(crate) async fn tell(stage: &Stage, case: &Case) -> Result<(), Error> {
     stage.text(case.story);
     stage.text(&format!("The program is {FOLDER}/{}/broken.rs:", case.folder));
     stage.line(Style::Text, "");
     for line in case.source(Version::Broken).lines() {
         stage.line(Style::Code, format!("    {line}").trim_end());
+    }
+    let helpers = helpers(case.source(Version::Broken));
+    if !helpers.is_empty() {
+        stage.text(&format!("Of {FOLDER}/queue.rs, where nothing is broken, it calls:"));
+        stage.line(Style::Text, "");
+        helpers.into_iter().for_each(|helper| stage.line(Style::Code, format!("    {helper}")));
     }
     stage.pause().await;
 
@@ -39,6 +47,18 @@ pub(crate) async fn tell(stage: &Stage, case: &Case) -> Result<(), Error> {
     stage.text(&format!("Where this is taken care of: {}", case.handled_in));
     stage.pause().await;
     Ok(())
+}
+
+/// What a program takes from the file that they share: each name with its documentation.
+fn helpers(program: &str) -> Vec<String> {
+    let lines = QUEUE.lines().zip(QUEUE.lines().skip(1));
+    let helpers = lines.filter_map(|(documentation, item)| {
+        let documentation = documentation.strip_prefix("/// ")?;
+        let (_, signature) = item.split_once("fn ")?;
+        let (name, _) = signature.split_once('(')?;
+        program.contains(&format!("{name}(")).then(|| format!("{name}: {documentation}"))
+    });
+    helpers.collect()
 }
 
 /// Runs one of the programs, and shows what happened.

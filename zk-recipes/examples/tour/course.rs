@@ -14,7 +14,14 @@ use crate::world::Cast;
 pub(crate) struct Chapter {
     pub(crate) title: &'static str,
     pub(crate) kind: Kind,
+    /// The name of its scene in the playground, if there is one.
+    scene: Option<&'static str>,
+    /// The chapter of the book that explains it.
+    book: usize,
 }
+
+/// The front page of the book, with the list of its chapters.
+const BOOK: &str = include_str!("../../learn/book/src/lib.rs");
 
 /// How a chapter is shown.
 #[derive(Clone, Copy)]
@@ -38,38 +45,62 @@ const PARTS: [(usize, &str); 5] = [
 ];
 
 pub(crate) const CHAPTERS: [Chapter; 23] = [
-    played("Nodes, sessions, watches, zxids, frames", |cast| Box::pin(words::tell(cast))),
-    played("The textbook lock", |cast| Box::pin(textbook::tell(cast))),
-    broken(0),
-    broken(1),
-    broken(2),
-    broken(3),
-    broken(4),
-    broken(5),
-    broken(6),
-    broken(7),
-    broken(8),
-    played("The queue", |cast| Box::pin(queue::tell(cast))),
-    played("A lost reply", |cast| Box::pin(lost_reply::tell(cast))),
-    played("A session ends: fencing", |cast| Box::pin(lost_session::tell(cast))),
-    played("To the end of the queue", |cast| Box::pin(requeue::tell(cast))),
-    played("Readers and writers", |cast| Box::pin(sharing::tell(cast))),
-    played("Two levels", |cast| Box::pin(two_levels::tell(cast))),
-    played("Linger", |cast| Box::pin(linger::tell(cast))),
-    played("Several locks at once", |cast| Box::pin(multi_lock::tell(cast))),
-    played("A lock that outlives its process", |cast| Box::pin(ticket::tell(cast))),
-    played("Asking for the lock back", |cast| Box::pin(revocation::tell(cast))),
-    played("An election", |cast| Box::pin(election::tell(cast))),
-    Chapter { title: "Questions and answers", kind: Kind::Questions },
+    played("Nodes, sessions, watches, zxids, frames", |cast| Box::pin(words::tell(cast)))
+        .see(Some("hand_over"), 1),
+    played("The textbook lock", |cast| Box::pin(textbook::tell(cast))).see(Some("textbook"), 4),
+    broken(0, 4),
+    broken(1, 4),
+    broken(2, 3),
+    broken(3, 5),
+    broken(4, 5),
+    broken(5, 5),
+    broken(6, 6),
+    broken(7, 6),
+    broken(8, 7),
+    played("The queue", |cast| Box::pin(queue::tell(cast))).see(Some("queue"), 10),
+    played("A lost reply", |cast| Box::pin(lost_reply::tell(cast)))
+        .see(Some("lost_reply_found"), 9),
+    played("A session ends: fencing", |cast| Box::pin(lost_session::tell(cast)))
+        .see(Some("stopped_holder"), 6),
+    played("To the end of the queue", |cast| Box::pin(requeue::tell(cast))).see(None, 8),
+    played("Readers and writers", |cast| Box::pin(sharing::tell(cast))).see(Some("read_write"), 7),
+    played("Two levels", |cast| Box::pin(two_levels::tell(cast))).see(Some("tasks"), 7),
+    played("Linger", |cast| Box::pin(linger::tell(cast))).see(Some("two_level"), 7),
+    played("Several locks at once", |cast| Box::pin(multi_lock::tell(cast))).see(None, 7),
+    played("A lock that outlives its process", |cast| Box::pin(ticket::tell(cast))).see(None, 8),
+    played("Asking for the lock back", |cast| Box::pin(revocation::tell(cast))).see(None, 8),
+    played("An election", |cast| Box::pin(election::tell(cast))).see(None, 8),
+    Chapter { title: "Questions and answers", kind: Kind::Questions, scene: None, book: 12 },
 ];
 
 const fn played(title: &'static str, tell: for<'c> fn(&'c Cast) -> Telling<'c>) -> Chapter {
-    Chapter { title, kind: Kind::Played(tell) }
+    Chapter { title, kind: Kind::Played(tell), scene: None, book: 0 }
 }
 
+/// A broken lock, whose scene has the name of its folder.
 #[expect(clippy::indexing_slicing, reason = "computed when the tour is built")]
-const fn broken(index: usize) -> Chapter {
-    Chapter { title: CASES[index].title, kind: Kind::Broken(CASES[index]) }
+const fn broken(index: usize, book: usize) -> Chapter {
+    let case = CASES[index];
+    Chapter { title: case.title, kind: Kind::Broken(case), scene: Some(case.folder), book }
+}
+
+impl Chapter {
+    const fn see(self, scene: Option<&'static str>, book: usize) -> Self {
+        Self { scene, book, ..self }
+    }
+
+    /// Where else this is shown and explained.
+    pub(crate) fn elsewhere(&self) -> Result<String, Error> {
+        let heading = format!("//! {}. [", self.book);
+        let title = BOOK.lines().find_map(|line| line.strip_prefix(&heading)?.split_once(']'));
+        let (title, _) = title.ok_or_else(|| format!("the book has no chapter {}", self.book))?;
+        let book = format!("In the book: chapter {}, {title}.", self.book);
+        let Some(id) = self.scene else { return Ok(book) };
+        let scenes = zk_playground::catalogue::scenes();
+        let scene = scenes.iter().find(|scene| scene.id == id);
+        let scene = scene.ok_or_else(|| format!("the playground has no scene {id}"))?;
+        Ok(format!("{book} In the playground: {} (#{id}).", scene.title))
+    }
 }
 
 /// The number of the chapter with this title.

@@ -101,6 +101,7 @@ fn play(stage: &Stage, number: usize, chapter: &Chapter, real: Option<&str>) -> 
     let runtime = Builder::new_current_thread().enable_all().start_paused(is_virtual).build()?;
     runtime.block_on(async {
         stage.title(&format!("{number}. {}", chapter.title.to_uppercase()));
+        stage.text(&chapter.elsewhere()?);
         match chapter.kind {
             Kind::Played(tell) => {
                 // First of all, so that nothing is told where there is no server.

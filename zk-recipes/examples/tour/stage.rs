@@ -24,14 +24,15 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// For whatever standard output is: a person reads a terminal, and a program reads a pipe.
+    /// For whatever standard output is: a person reads a terminal, and a program reads a pipe. Who
+    /// has a keyboard, too, decides when to go on.
     pub(crate) fn of_output() -> Self {
         let is_terminal = io::stdout().is_terminal();
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let pace = Duration::from_millis(if is_terminal { 300 } else { 0 });
+        let pace = Duration::from_millis(if is_terminal { 1000 } else { 0 });
         let colour = is_terminal && !is_set("NO_COLOR") && !is_dumb;
-        Self { pace, step: false, colour }
+        Self { pace, step: is_terminal && io::stdin().is_terminal(), colour }
     }
 }
 

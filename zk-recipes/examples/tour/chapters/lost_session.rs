@@ -21,9 +21,15 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     cast.say(
         "DAN IS STOPPED while he holds the lock and Ben waits: his whole process stands still, as \
          in a debugger or on a paused machine. The ensemble receives nothing from him for a \
-         session timeout, and ends his session. The tour does not wait for that: Eve resumes \
-         Dan's session and closes it, which comes to the same. His node goes with his session, \
-         and Ben is woken as if Dan had released.",
+         session timeout, and ends his session. His node goes with his session, and Ben is woken \
+         as if Dan had released.",
+    )
+    .await?;
+    cast.say(
+        "HOW IT IS DONE HERE. The tour does not wait for the timeout. Eve is no contender, but a \
+         second client to which the tour has given the id and the password of Dan's session. \
+         Whoever has these two may resume a session, and close it. So Eve closes Dan's session \
+         from outside, as the timeout would have ended it, and he does not hear of it.",
     )
     .await?;
     let dan = Contender::connect("Dan", world).await?;

@@ -106,7 +106,7 @@ pub(crate) async fn tell(stage: &Stage) -> Result<(), Error> {
     }
     stage.text(
         "More questions, with longer answers, are at the end of the book that goes with this \
-         course: cargo doc -p zk-book --no-deps --open.",
+         course: zk-recipes/learn/book/src/lib.rs says how it is opened.",
     );
     stage.pause().await;
     Ok(())

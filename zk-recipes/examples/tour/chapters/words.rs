@@ -50,7 +50,10 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
          course, -> is a frame that a client sends and <- is one that it receives. What it \
          means to the client is on the right. Replies that only confirm a request are not \
          shown, and neither are the pings that a client sends while it has nothing else to \
-         send.",
+         send. The names of requests are those of the protocol. Of some there is a newer kind with \
+         a 2 behind its name: create2 and getChildren2 do what create and getChildren do, and the \
+         reply also says what the server knows of the node, such as the number of the change that \
+         made it.",
     )
     .await?;
     cast.say(
@@ -95,8 +98,10 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
 
     cast.say(
         "A SEQUENTIAL NODE gets a number from the server, behind the name that the client has \
-         asked for. The numbers of one folder grow, and no two nodes get the same. A queue is \
-         nothing but this: whoever has the lower number came first.",
+         asked for: how many children the folder has had before. The numbers of one folder grow, \
+         and no two nodes get the same. Here the first guest is number 2, since the greeting and \
+         Dan's node were there before. A queue is nothing but this: whoever has the lower number \
+         came first.",
     )
     .await?;
     let (options, name) = (CreateOptions::ephemeral().sequential(), format!("{LOCK}/guest-"));

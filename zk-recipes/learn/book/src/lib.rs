@@ -4,7 +4,9 @@
 //! It is for somebody who can program and has never used ZooKeeper, and it ends where this
 //! repository's own locks begin. The tour, `cargo run --release --example tour`, is its companion:
 //! it plays the same scenes and prints every message that passes. Read a chapter, and then watch
-//! it, or the other way round. Each chapter ends with the command that shows it.
+//! it, or the other way round. Each chapter ends with the command that shows it, and with the name
+//! of its scene in the playground, such as `#queue`: `cargo run --release --example playground`
+//! prints an address, and the name goes behind that.
 //!
 //! # Contents
 //!
@@ -21,10 +23,15 @@
 //! 11. [Fuzzing](ch11_fuzzing): bytes that nobody would send, and somebody else's software
 //! 12. [Exercises](ch12_exercises): fifteen questions with their answers
 //!
-//! Read it with `cargo doc -p zk-book --no-deps --open`, or as the files of `src/chapters`. Names
-//! of the libraries are links if their pages were built before, by
-//! `cargo doc -p zk-client -p zk-recipes --no-deps`. Links to tests and other files work in both,
-//! if Cargo builds into the folder `target` of the repository.
+//! Read it as the files of `src/chapters`, or so; the first command is for the names of the
+//! libraries, which are links only if their pages are there:
+//!
+//! ```sh
+//! cargo doc -p zk-client -p zk-recipes --no-deps && cargo doc -p zk-book --no-deps --open
+//! ```
+//!
+//! Links to tests and other files work in both, if Cargo builds into the folder `target` of the
+//! repository.
 //!
 //! # How to run an example
 //!

@@ -9,7 +9,7 @@ use std::error::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::runtime::Builder;
 use zk_client::Client;
-use zk_embedded::{Config, Server};
+use zk_embedded::{Config, Ensemble, Server};
 
 /// What an example returns: `Ok`, or whatever went wrong.
 pub type Outcome = Result<(), Box<dyn Error>>;
@@ -48,19 +48,31 @@ pub type Outcome = Result<(), Box<dyn Error>>;
 ///
 /// If the example fails, so that the test fails that the example is; also if a fault that it has
 /// injected has not happened, since it shows nothing then.
-#[expect(clippy::panic, reason = "an example that fails is a test that fails")]
 pub fn play(example: impl AsyncFnOnce(&Server) -> Outcome) {
-    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
-    let played = runtime.map_err(Into::into).and_then(|runtime| -> Outcome {
-        runtime.block_on(async {
-            let server = Server::in_memory(Config::new());
-            example(&server).await?;
-            match server.pending_faults() {
-                0 => Ok(()),
-                unfired => Err(format!("{unfired} of its faults did not happen").into()),
-            }
-        })
+    run(async {
+        let server = Server::in_memory(Config::new());
+        example(&server).await?;
+        match server.pending_faults() {
+            0 => Ok(()),
+            unfired => Err(format!("{unfired} of its faults did not happen").into()),
+        }
     });
+}
+
+/// Runs an example on an ensemble of three servers, of which the first one leads.
+///
+/// # Panics
+///
+/// If the example fails.
+pub fn play_ensemble(example: impl AsyncFnOnce(&Ensemble) -> Outcome) {
+    run(async { example(&Ensemble::in_memory(Config::new(), 3)).await });
+}
+
+/// Runs an example in virtual time.
+#[expect(clippy::panic, reason = "an example that fails is a test that fails")]
+fn run(example: impl Future<Output = Outcome>) {
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
+    let played = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(example));
     if let Err(error) = played {
         panic!("the example failed: {error}");
     }
@@ -75,6 +87,16 @@ pub fn play(example: impl AsyncFnOnce(&Server) -> Outcome) {
 /// If the server does not let anybody in.
 pub async fn connect(server: &Server) -> Result<Client, zk_client::Error> {
     Client::builder().connector(server.connector()).connect("memory").await
+}
+
+/// Opens a session at one of the servers of an ensemble.
+///
+/// # Errors
+///
+/// If that server does not let anybody in.
+pub async fn connect_at(ensemble: &Ensemble, server: usize) -> Result<Client, zk_client::Error> {
+    let builder = Client::builder().connector(ensemble.connector());
+    builder.connect(ensemble.address(server)).await
 }
 
 /// A connection on which an example sends and receives bytes by itself, written as hexadecimal

@@ -20,14 +20,16 @@ const Scripts = (() => {
   };
 
   /*
-    Adds an action at a time, and cuts off what its contender does later. The others go on with what
-    they do. Returns the script and the place of the action in it.
+    Adds an action at a time. One that a contender does takes the place of what it does later, and
+    one that happens to it does not: `isOwn` tells which it is, by the kind of an action. The others
+    go on with what they do. Returns the script and the place of the action in it.
   */
-  function withAction(script, limits, us, action) {
+  function withAction(script, limits, us, action, isOwn) {
     // All that has been shown has happened before the next whole millisecond.
     const at = Math.floor(us / 1000) + 1;
     const before = script.actions.filter((one) => one.at_ms < at);
-    const later = script.actions.filter((one) => one.at_ms >= at && one.who !== action.who);
+    const gives = (one) => isOwn(action.do) && isOwn(one.do) && one.who === action.who;
+    const later = script.actions.filter((one) => one.at_ms >= at && !gives(one));
     const until = Math.max(script.until_ms, at + AFTER_MS);
     const actions = [...before, { at_ms: at, ...action }, ...later];
     return {

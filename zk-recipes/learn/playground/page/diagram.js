@@ -10,18 +10,30 @@
 const Diagram = (() => {
   const { svg, html, attribute } = Elements;
 
-  /* Pixels: the column of times, a lane at least, a bar on it, and the present below a row. */
-  const AXIS = 76;
-  const LANE = 148;
+  /*
+    Pixels: the column of times and a lane at least, where there is room and on a phone, a bar on a
+    lane, and the present below a row.
+  */
+  const WIDE = { axis: 76, lane: 148 };
+  const NARROW = { axis: 58, lane: 72 };
+  const NARROW_BELOW = 500;
   const BAR = 10;
   const BELOW = 8;
 
-  /* The lanes in the order of the picture: servers in the middle, so that arrows stay short. */
+  /* If less of the diagram is in the window, it is about to be scrolled into it. */
+  const LEAST_SEEN = 80;
+
+  /*
+    The lanes in the order of the picture: servers in the middle, so that arrows stay short, and a
+    server that is cut off on the side of its client.
+  */
   function arrange(lanes) {
     const servers = lanes.filter((lane) => lane.kind === 'server');
     const others = lanes.filter((lane) => lane.kind !== 'server');
     const half = Math.ceil(others.length / 2);
-    return [...others.slice(0, half), ...servers, ...others.slice(half)];
+    const [left, right] = [others.slice(0, half), others.slice(half)];
+    const of = (side) => servers.filter((lane) => side.some((client) => client.id === lane.of));
+    return [...left, ...of(left), ...servers.filter((lane) => !lane.of), ...of(right), ...right];
   }
 
   /* How wide a character of a label is, in pixels, on the average. */
@@ -64,7 +76,8 @@ const Diagram = (() => {
     let marks = [];
     let endsOf = [];
     let current = -1;
-    let each = LANE;
+    let axis = WIDE.axis;
+    let each = WIDE.lane;
     let letter = 0;
     let width = 0;
     let veil = null;
@@ -73,8 +86,10 @@ const Diagram = (() => {
 
     function drawLanes(lanes, x) {
       heads.replaceChildren(...lanes.map((lane) => {
-        const name = html('span', { class: Words.laneClass(scene, lane.id) }, lane.id);
+        const name = html('span', { class: Words.laneClass(scene, lane.id) },
+          Words.laneName(scene, lane));
         name.style.left = `${x.get(lane.id)}px`;
+        name.style.maxWidth = `${each - 4}px`;
         return name;
       }));
       return lanes.map((lane) => svg('line', {
@@ -96,23 +111,48 @@ const Diagram = (() => {
         Timeline.yAt(line, span.to_us), span.kind));
     }
 
-    /* A hollow bar where a client waits for the lock. */
-    function drawWaits(x) {
-      const bars = [];
+    /* Calls `found(who, from, to)` for each time in which `is` is true of a client. */
+    function eachTime(is, found) {
       const since = new Map();
       const end = (who, y) => {
-        if (since.has(who)) bars.push(drawBar(x, who, since.get(who), y, 'waiting'));
+        if (since.has(who)) found(who, since.get(who), y);
         since.delete(who);
       };
       scene.states.forEach((state, index) => {
         for (const client of state.clients) {
-          const waits = client.lock === 'waiting' || client.lock === 'joining';
-          if (!waits) end(client.who, line.eventY[index]);
+          if (!is(client)) end(client.who, line.eventY[index]);
           else if (!since.has(client.who)) since.set(client.who, line.eventY[index]);
         }
       });
       for (const who of [...since.keys()]) end(who, line.height);
+    }
+
+    /* A hollow bar where a client waits for the lock. */
+    function drawWaits(x) {
+      const bars = [];
+      eachTime((client) => client.lock === 'waiting' || client.lock === 'joining',
+        (who, from, to) => bars.push(drawBar(x, who, from, to, 'waiting')));
       return bars;
+    }
+
+    /* A line between a server and the others, where it is cut off from them. */
+    function drawCuts(x) {
+      const drawn = [];
+      const main = scene.lanes.find((lane) => lane.kind === 'server' && !lane.of);
+      const apart = new Map(scene.lanes.filter((lane) => lane.of).map((lane) => [lane.of, lane.id]));
+      eachTime((client) => client.link === 'isolated', (who, from, to) => {
+        if (!apart.has(who)) return;
+        const at = (x.get(apart.get(who)) + x.get(main.id)) / 2;
+        const told = svg('title', {}, `The server of ${who} is cut off from the majority`);
+        drawn.push(svg('path', { class: 'cut', d: `M${at},${from}V${to}` }, told));
+        drawn.push(svg('path', { class: 'cut end', d: cross(at, from) + cross(at, to) }));
+      });
+      return drawn;
+    }
+
+    /* The label of an event, with a sign if only this scene has it, and not its pair. */
+    function labelOf(event, index) {
+      return `${scene.only?.has(index) ? '+ ' : ''}${Words.label(event)}`;
     }
 
     function drawFrame(event, index, x) {
@@ -133,16 +173,16 @@ const Diagram = (() => {
         svg('text', {
           x: from + (fromLeft ? BAR : -BAR), y: y1 - 4,
           'text-anchor': fromLeft ? 'start' : 'end',
-        }, cut(Words.label(event), room, letter)),
+        }, cut(labelOf(event, index), room, letter)),
       ];
     }
 
     function drawPoint(event, index, x) {
-      const at = x.get(event.who) ?? AXIS / 2;
+      const at = x.get(event.who) ?? axis / 2;
       const y = line.eventY[index];
-      const label = Words.label(event);
+      const label = labelOf(event, index);
       // A long text goes on across other lanes, and stands where there is more room for it.
-      const [before, behind] = [at - AXIS - 2 * BAR, width - at - 2 * BAR];
+      const [before, behind] = [at - axis - 2 * BAR, width - at - 2 * BAR];
       const fits = label.length * letter < behind || before < behind;
       return [
         svg('rect', { class: 'reach', x: at - 10, y: y - 9, width: 20, height: 18 }),
@@ -160,14 +200,16 @@ const Diagram = (() => {
       const lane = Words.laneClass(scene, Words.party(scene, event));
       const kind = event.role ?? event.tone ?? '';
       return svg('g', {
-        class: `event ${event.kind} ${kind} ${event.fate ?? ''} ${lane}`, 'data-index': index,
+        class: `event ${event.kind} ${kind} ${event.fate ?? ''} ${lane}` +
+          `${scene.only?.has(index) ? ' only' : ''}`,
+        'data-index': index,
       }, svg('title', {}, Words.sentence(scene, event)), ...parts);
     }
 
     /* The times at the left, as many as there is room for. They stay when lanes are scrolled. */
     function drawTimes() {
       const drawn = [
-        svg('rect', { class: 'axis', x: 0, y: 0, width: AXIS - 6, height: line.height }),
+        svg('rect', { class: 'axis', x: 0, y: 0, width: axis - 6, height: line.height }),
       ];
       let free = 0;
       for (const index of line.steps) {
@@ -176,7 +218,7 @@ const Diagram = (() => {
         if (y < free) continue;
         free = y + 20;
         const us = event.kind === 'frame' ? event.sent_us : event.at_us;
-        drawn.push(svg('text', { class: 'when', x: AXIS - 12, y: y + 4 }, Words.time(us)));
+        drawn.push(svg('text', { class: 'when', x: axis - 8, y: y + 4 }, Words.time(us)));
       }
       times = svg('g', {}, ...drawn);
       return times;
@@ -184,7 +226,7 @@ const Diagram = (() => {
 
     function drawPauses() {
       return line.pauses.map((pause) => svg('line', {
-        class: 'pause', x1: AXIS - 4, x2: width,
+        class: 'pause', x1: axis - 4, x2: width,
         y1: (pause.from + pause.to) / 2 - 4, y2: (pause.from + pause.to) / 2 - 4,
       }));
     }
@@ -196,8 +238,9 @@ const Diagram = (() => {
       const y = line.breachY - 16;
       const height = Math.max(22, Timeline.yAt(line, breach.to_us) - y);
       return [
-        svg('rect', { class: 'breach', x: AXIS, y, width: width - AXIS, height }),
-        svg('text', { class: 'breach', x: AXIS + 8, y: line.breachY }, Words.breach(scene)),
+        svg('rect', { class: 'breach', x: axis, y, width: width - axis, height }),
+        svg('text', { class: 'breach', x: axis + 8, y: line.breachY },
+          cut(Words.breach(scene), width - axis - 16, letter * 1.1)),
       ];
     }
 
@@ -208,10 +251,13 @@ const Diagram = (() => {
       current = -1;
       letter = letterWidth(body);
       const lanes = arrange(scene.lanes);
-      const room = container.clientWidth - AXIS;
-      each = Math.max(LANE, Math.floor(room / lanes.length));
-      const x = new Map(lanes.map((lane, index) => [lane.id, AXIS + (index + 0.5) * each]));
-      width = AXIS + lanes.length * each;
+      const isNarrow = container.clientWidth < NARROW_BELOW;
+      const least = isNarrow ? NARROW : WIDE;
+      container.classList.toggle('narrow', isNarrow);
+      axis = least.axis;
+      each = Math.max(least.lane, Math.floor((container.clientWidth - axis) / lanes.length));
+      const x = new Map(lanes.map((lane, index) => [lane.id, axis + (index + 0.5) * each]));
+      width = axis + lanes.length * each;
       attribute(body, 'width', width);
       attribute(body, 'height', line.height);
       heads.style.width = `${width}px`;
@@ -222,10 +268,10 @@ const Diagram = (() => {
         marks[index] = drawEvent(index, x);
         endsOf[index] = [from, to, who].filter((id) => x.has(id)).map((id) => x.get(id));
       }
-      veil = svg('rect', { class: 'veil', x: AXIS - 4, y: 0, width, height: line.height });
+      veil = svg('rect', { class: 'veil', x: axis - 4, y: 0, width, height: line.height });
       now = svg('line', { class: 'now', x1: 0, x2: width, y1: 0, y2: 0 });
       body.replaceChildren(
-        ...drawPauses(), ...drawLanes(lanes, x), ...drawWaits(x),
+        ...drawPauses(), ...drawLanes(lanes, x), ...drawCuts(x), ...drawWaits(x),
         ...drawSpans(x), ...drawBreach(),
         ...marks.filter((mark) => mark !== null), veil, drawTimes(), now,
       );
@@ -236,18 +282,26 @@ const Diagram = (() => {
     function followLanes(ends) {
       const from = Math.min(...ends) - 2 * BAR;
       const to = Math.max(...ends) + 2 * BAR;
-      if (from < container.scrollLeft + AXIS) container.scrollLeft = from - AXIS;
+      if (from < container.scrollLeft + axis) container.scrollLeft = from - axis;
       else if (to > container.scrollLeft + container.clientWidth) {
         container.scrollLeft = to - container.clientWidth;
       }
     }
 
+    /* Where the part of the diagram that is in the window begins, and how high it is. */
+    function seen() {
+      const box = container.getBoundingClientRect();
+      const top = Math.max(0, -box.top);
+      const bottom = Math.min(container.clientHeight, chosen.floor() - box.top);
+      return bottom - top < LEAST_SEEN ? [0, container.clientHeight] : [top, bottom - top];
+    }
+
     /* Keeps the present in the middle half of what is seen. */
-    function follow(y) {
-      const height = container.clientHeight;
-      const top = container.scrollTop;
-      if (y < top + height * 0.25 || y > top + height * 0.7) {
-        container.scrollTop = y - height * 0.45;
+    function follow(y = present) {
+      const [top, height] = seen();
+      const at = y - container.scrollTop - top;
+      if (at < height * 0.25 || at > height * 0.7) {
+        container.scrollTop = y - top - height * 0.45;
       }
     }
 
@@ -282,7 +336,7 @@ const Diagram = (() => {
       if (times) attribute(times, 'transform', `translate(${container.scrollLeft} 0)`);
     });
 
-    return { load, show };
+    return { load, show, follow: () => follow() };
   }
 
   return { create };

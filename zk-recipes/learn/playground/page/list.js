@@ -14,16 +14,21 @@ const List = (() => {
 
     function createRow(scene, event, index) {
       const isFrame = event.kind === 'frame';
+      const name = (id) => {
+        const lane = scene.lanes.find((one) => one.id === id);
+        return lane ? Words.laneName(scene, lane) : id;
+      };
       const from = isFrame ? event.from : event.who;
       const to = isFrame ? event.to : '';
       const happens = isFrame
         ? `${Words.label(event)}${event.arrived_us === null ? ' (does not arrive)' : ''}`
         : Words.capital(event.kind === 'note' ? event.text : event.do.replaceAll('_', ' '));
-      return html('tr', { 'data-index': index },
+      const isOnly = scene.only?.has(index) ?? false;
+      return html('tr', { 'data-index': index, class: isOnly ? 'only' : null },
         html('td', {}, Words.time(event.at_us)),
-        html('td', { class: `party ${Words.laneClass(scene, from)}` }, from),
-        html('td', { class: `party ${to === '' ? '' : Words.laneClass(scene, to)}` }, to),
-        html('td', {}, html('button', { type: 'button' }, happens)));
+        html('td', { class: `party ${Words.laneClass(scene, from)}` }, name(from)),
+        html('td', { class: `party ${to === '' ? '' : Words.laneClass(scene, to)}` }, name(to)),
+        html('td', {}, html('button', { type: 'button' }, `${isOnly ? '+ ' : ''}${happens}`)));
     }
 
     function load(scene, line) {

@@ -17,7 +17,13 @@
   const diagram = Diagram.create(byId('lanes'), {
     event(index) { player.moveTo(line.eventY[index]); openFrame(); },
     position(y) { player.moveTo(y); },
+    /* The lowest line of the window that the bar with the time does not cover. */
+    floor() {
+      const { top } = document.querySelector('.transport').getBoundingClientRect();
+      return top > 0 ? Math.min(top, innerHeight) : innerHeight;
+    },
   });
+  const guess = Guess.create();
   const tree = Tree.create(byId('tree'));
   const clients = Clients.create(byId('clients'));
   const frame = Frame.create(byId('frame'), (hadFocus) => { if (hadFocus) byId('lanes').focus(); });
@@ -109,12 +115,7 @@
     frame.focus();
   }
 
-  function showVerdict() {
-    const { holds, text: said } = scene.verdict;
-    const verdict = byId('verdict');
-    verdict.hidden = said === '';
-    attribute(verdict, 'class', holds ? 'verdict' : 'verdict breach');
-    text(verdict, said);
+  function showUnfired() {
     const { unfired } = scene;
     byId('unfired').hidden = unfired.length === 0;
     text(byId('unfired-text'), unfired.join(' '));
@@ -132,6 +133,16 @@
     byId('look').hidden = !entry?.look;
     text(byId('look-text'), entry?.look ?? '');
     byId('scene').value = entry?.id ?? '';
+  }
+
+  /* Marks the events that only this scene has, and not its pair, and says how many there are. */
+  function showDifference(pair) {
+    byId('difference').hidden = pair === null;
+    if (pair === null) return;
+    const difference = Difference.between(scene, pair);
+    scene.only = difference.only;
+    const name = entry.group === 'repaired' ? 'in the broken one' : 'in the repair';
+    text(byId('difference'), Difference.tell(scene, difference, name));
   }
 
   /* A recording has frames alone, and nothing is known of the state. */
@@ -156,16 +167,19 @@
 
   /*
     Gets a scene and shows it. `at` tells the number of events to show, from the scene. If it is
-    another scene, the browser's way back leads to the one before.
+    another scene, the browser's way back leads to the one before. Beside its pair, a scene shows
+    what differs, and its verdict is known.
   */
-  async function open(newEntry, script, at, isOther = false) {
+  async function open(newEntry, script, at, isOther = false, pair = null) {
     try {
       const played = await (newEntry === null ? source.play(script) : source.ready(newEntry));
       entry = newEntry;
       scene = played;
       byId('problem').hidden = true;
       showText();
-      showVerdict();
+      showDifference(pair);
+      guess.load(scene, entry?.lesson ?? '', pair !== null);
+      showUnfired();
       showStage();
       if (source.canPlay) controls.load(scene);
       draw(at(scene));
@@ -173,7 +187,8 @@
       document.documentElement.dataset.ready = 'true';
       return true;
     } catch (error) {
-      if (error.name !== 'AbortError') tell(error, () => open(newEntry, script, at, isOther));
+      const again = () => open(newEntry, script, at, isOther, pair);
+      if (error.name !== 'AbortError') tell(error, again);
       return false;
     }
   }
@@ -198,12 +213,18 @@
 
   async function act(action) {
     const goesOn = player.isPlaying();
+    const isOwn = (kind) => catalogue.actions.find((one) => one.do === kind)?.on === 'lock';
     const { script, index } =
-      Scripts.withAction(scene.script, catalogue.limits, player.time(), action);
+      Scripts.withAction(scene.script, catalogue.limits, player.time(), action, isOwn);
     const cutOff = scene.script.actions.length + 1 - script.actions.length;
+    const placeOf = () => byId('interfere').getBoundingClientRect().top;
+    const place = placeOf();
     const isPlayed = await change(script, (played) =>
       played.events.findIndex((event) => event.kind === 'action' && event.action === index) + 1);
     if (!isPlayed) return;
+    // What is above has another height now, and the next action is to be where the last one was.
+    scrollBy(0, placeOf() - place);
+    diagram.follow();
     if (cutOff > 0) {
       byId('said').append(cutOff === 1 ? ` One later action of ${action.who} is cut off.`
         : ` ${cutOff} later actions of ${action.who} are cut off.`, ' Undo brings back what was.');
@@ -238,6 +259,22 @@
     await open(chosen, Scripts.EMPTY, () => 0, true);
   }
 
+  /* Shows the pair of a scene at the same moment, and what differs. */
+  async function showPair() {
+    const us = player.time();
+    const pair = scene;
+    const chosen = catalogue.scenes.find((one) => one.id === entry.pair);
+    if (!(await open(chosen, null, () => 0, true, pair))) return;
+    player.moveTo(Timeline.yAt(line, us));
+    noteAddress();
+  }
+
+  /* Goes to the moment at which the rule is broken. All that happens then has happened. */
+  function showBreach() {
+    const { breach } = scene.verdict;
+    if (guess.isRevealed() && breach !== null) moveTo(Timeline.yAt(line, breach.from_us));
+  }
+
   async function start() {
     try {
       catalogue = await source.catalogue();
@@ -269,6 +306,8 @@
       ArrowRight: () => player.step(1),
       Home: () => moveTo(0),
       End: () => moveTo(line.height),
+      b: showBreach,
+      B: showBreach,
       ' ': isButton ? null : toggle,
       Enter: event.target === byId('lanes') ? openFrame : null,
     };
@@ -309,7 +348,8 @@
   listen('routine', 'change', () => draw(Timeline.eventAt(line, player.position()) + 1));
   listen('retry', 'click', () => retry());
   listen('scene', 'change', () => choose(byId('scene').value));
-  listen('pair', 'click', () => choose(entry.pair));
+  listen('break', 'click', showBreach);
+  listen('pair', 'click', showPair);
   listen('link', 'focus', () => noteAddress());
   listen('link', 'pointerenter', () => noteAddress());
   listen('undo', 'click', async () => {

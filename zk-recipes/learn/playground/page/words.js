@@ -55,8 +55,19 @@ const Words = (() => {
     return isServer(scene, event.from) ? event.to : event.from;
   }
 
+  /* Without a server that is cut off, all are one. */
+  function isSplit(scene) {
+    return scene.lanes.some((lane) => lane.of);
+  }
+
+  /* What stands at the head of a lane. */
+  function laneName(scene, lane) {
+    return lane.kind === 'server' && !lane.of && isSplit(scene) ? 'majority' : lane.id;
+  }
+
   function the(scene, id) {
-    return isServer(scene, id) ? 'the server' : id;
+    const lane = scene.lanes.find((one) => one.id === id && one.kind === 'server');
+    return lane && !lane.of ? `the ${laneName(scene, lane)}` : id;
   }
 
   /* A text without the part of names that only makes them unique. */
@@ -139,7 +150,7 @@ const Words = (() => {
   }
 
   return {
-    time, left, laneClass, party, sentence, label, breach, belief, isRoutine, capital,
+    time, left, laneClass, laneName, party, sentence, label, breach, belief, isRoutine, capital,
     connection: (word) => CONNECTIONS[word] ?? word,
   };
 })();

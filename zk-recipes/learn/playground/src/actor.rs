@@ -18,6 +18,8 @@ pub(crate) struct Actor {
     pub(crate) connection: Connection,
     pub(crate) running: bool,
     pub(crate) link: LinkState,
+    /// Its server is drawn apart from the others: the script cuts it off from them.
+    pub(crate) is_apart: bool,
     pub(crate) delay_ms: u64,
     pub(crate) lock: LockState,
     pub(crate) token: Option<String>,
@@ -29,7 +31,7 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    pub(crate) fn new(contender: &Contender, process: usize) -> Self {
+    pub(crate) fn new(contender: &Contender, process: usize, is_apart: bool) -> Self {
         Self {
             name: contender.name.clone(),
             mode: contender.mode,
@@ -37,6 +39,7 @@ impl Actor {
             connection: Connection::Connecting,
             running: true,
             link: LinkState::Up,
+            is_apart,
             delay_ms: 0,
             lock: LockState::Idle,
             token: None,

@@ -29,6 +29,8 @@ pub(crate) struct Link {
     pub(crate) inbox: Inbox,
     pub(crate) at_client: bool,
     pub(crate) at_server: bool,
+    /// It leads to a server that is drawn apart from the others.
+    pub(crate) is_apart: bool,
 }
 
 /// One direction.
@@ -45,6 +47,8 @@ pub(crate) enum Due {
     End(ConnectionId, Way),
     /// A reply that the server held back.
     Reply(ConnectionId),
+    /// The server of this connection notices that it is cut off from the others.
+    Alone(ConnectionId),
 }
 
 /// A frame on its way.
@@ -57,9 +61,10 @@ pub(crate) struct Flight {
 }
 
 impl Link {
-    pub(crate) fn new(party: Party) -> Self {
+    pub(crate) fn new(party: Party, is_apart: bool) -> Self {
         Self {
             party,
+            is_apart,
             dialogue: Dialogue::default(),
             up: Pipe::default(),
             down: Pipe::default(),

@@ -11,7 +11,7 @@ use zk_tap::hex;
 
 use crate::link::{Due, Flight, Way};
 use crate::scene::{Event, Fate, FrameEvent, Tone};
-use crate::script::SERVER;
+use crate::script::{SERVER, server_apart};
 use crate::world::World;
 
 /// How long a frame takes at least, in milliseconds, and how much the seed may add.
@@ -75,15 +75,17 @@ impl World {
     }
 
     pub(crate) fn record_frame(&mut self, id: ConnectionId, way: Way, flight: &Flight, fate: Fate) {
-        let Some(actor) = self.links.get(&id).and_then(|link| link.party) else {
+        let Some(link) = self.links.get(&id) else {
             return;
         };
-        let Some(name) = self.actors.get(actor).map(|actor| actor.name.clone()) else {
+        let actor = link.party.and_then(|actor| self.actors.get(actor));
+        let Some(name) = actor.map(|actor| actor.name.clone()) else {
             return;
         };
+        let server = if link.is_apart { server_apart(&name) } else { SERVER.to_owned() };
         let (from, to) = match way {
-            Way::Up => (name, SERVER.to_owned()),
-            Way::Down => (SERVER.to_owned(), name),
+            Way::Up => (name, server),
+            Way::Down => (server, name),
         };
         let at_us = self.now_us();
         self.push(Event::Frame(Box::new(FrameEvent {

@@ -19,6 +19,8 @@ pub(crate) const SCRIPTS: &[(&str, &str)] = &[
     ("frame.js", include_str!("../page/frame.js")),
     ("list.js", include_str!("../page/list.js")),
     ("player.js", include_str!("../page/player.js")),
+    ("difference.js", include_str!("../page/difference.js")),
+    ("guess.js", include_str!("../page/guess.js")),
     ("controls.js", include_str!("../page/controls.js")),
     ("main.js", include_str!("../page/main.js")),
 ];

@@ -20,7 +20,7 @@ use crate::locks::seat::{Seat, Stores};
 use crate::process::{Command, Process};
 use crate::record::Record;
 use crate::scene::{Connection, Event, Lane, LinkState, Scene, Tone};
-use crate::script::{Action, Contender, Do, SERVER, Script};
+use crate::script::{Action, Contender, Do, SERVER, Script, server_apart};
 use crate::verdict;
 use crate::world::{self, Shared, World};
 
@@ -70,7 +70,8 @@ impl Stage {
     async fn play(script: Script, kind: Kind, most_events: usize) -> Result<Scene, Error> {
         let mut random = Random::new(script.seed);
         let actors = script.contenders.iter().enumerate();
-        let actors = actors.map(|(index, one)| Actor::new(one, script.process_of(index)));
+        let actors = actors
+            .map(|(index, one)| Actor::new(one, script.process_of(index), script.isolates(index)));
         let actors = actors.collect();
         let world = Arc::new(Mutex::new(World::new(actors, random.fork(), most_events)));
         spawn_local(pump(Arc::clone(&world)));
@@ -298,7 +299,7 @@ impl Stage {
                 has_links
             }
             Do::Isolate => {
-                let is_isolated = session.is_some_and(|session| world.core.partition(session));
+                let is_isolated = world.isolate(index);
                 if is_isolated && link == Some(LinkState::Up) {
                     world.set_link(index, LinkState::Isolated);
                 }
@@ -324,9 +325,15 @@ impl Stage {
         world.end();
         let ended_us = world.now_us();
         let record = std::mem::replace(&mut world.record, Record::new(0));
-        let server = Lane { id: SERVER.to_owned(), kind: "server" };
-        let clients = self.script.contenders.iter();
-        let clients = clients.map(|one| Lane { id: one.name.clone(), kind: "client" });
+        let lane = |id: &str, kind| Lane { id: id.to_owned(), kind, of: None };
+        let contenders = self.script.contenders.iter();
+        let clients = contenders.clone().map(|one| lane(&one.name, "client"));
+        let apart = contenders.enumerate().filter(|(index, _)| self.script.isolates(*index));
+        let apart = apart.map(|(_, one)| Lane {
+            of: Some(one.name.clone()),
+            ..lane(&server_apart(&one.name), "server")
+        });
+        let servers = std::iter::once(lane(SERVER, "server")).chain(apart);
         let spans = verdict::spans(&record, ended_us);
         let harm = self.stores.harm();
         let verdict = verdict::judge(self.kind, &self.script, &record, &spans, ended_us, harm);
@@ -336,7 +343,7 @@ impl Stage {
             text: None,
             look: None,
             ended_us,
-            lanes: std::iter::once(server).chain(clients).collect(),
+            lanes: servers.chain(clients).collect(),
             events: record.events,
             states: record.states,
             spans,

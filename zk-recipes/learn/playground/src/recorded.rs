@@ -69,7 +69,10 @@ pub fn recorded(name: &str, entries: &[Entry], from: Duration) -> Scene {
             until_ms: ended_us / 1000,
         },
         ended_us,
-        lanes: lanes.into_iter().chain([Lane { id: SERVER.to_owned(), kind: "server" }]).collect(),
+        lanes: lanes
+            .into_iter()
+            .chain([Lane { id: SERVER.to_owned(), kind: "server", of: None }])
+            .collect(),
         states: vec![State::default(); events.len().max(1)],
         events,
         spans: Vec::new(),
@@ -181,7 +184,7 @@ impl Reading {
             Event::Action { who, .. } | Event::Note { who, .. } => who,
         };
         if who != SERVER && self.lanes.iter().all(|lane| lane.id != *who) {
-            self.lanes.push(Lane { id: who.clone(), kind: "client" });
+            self.lanes.push(Lane { id: who.clone(), kind: "client", of: None });
         }
         self.ended_us = at_us;
         self.events.push(event);

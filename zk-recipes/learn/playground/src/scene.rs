@@ -46,6 +46,9 @@ pub struct Lane {
     pub id: String,
     /// `client` or `server`.
     pub kind: &'static str,
+    /// The contender whose server this is, if that is cut off from the others, which are `server`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
 }
 
 /// Something that happened.

@@ -38,6 +38,11 @@ pub const LIMITS: Limits = Limits {
 /// The name of the server's lane, which no contender can have.
 pub(crate) const SERVER: &str = "server";
 
+/// The name of the lane of a contender's server, where that is drawn apart from the others.
+pub(crate) fn server_apart(of: &str) -> String {
+    format!("{of}'s server")
+}
+
 /// A script.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -216,6 +221,12 @@ impl Script {
     pub(crate) fn process_named(&self, name: &str) -> Option<usize> {
         let index = self.contenders.iter().position(|one| one.name == name);
         index.map(|index| self.process_of(index))
+    }
+
+    /// True if the server of a process is cut off from the others.
+    pub(crate) fn isolates(&self, process: usize) -> bool {
+        let mut isolates = self.actions.iter().filter(|action| action.what == Do::Isolate);
+        isolates.any(|action| self.process_named(&action.who) == Some(process))
     }
 
     pub(crate) fn too_large() -> Error {

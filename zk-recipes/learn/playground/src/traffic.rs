@@ -17,8 +17,12 @@ use crate::kind::FOLDER;
 use crate::link::{Due, Flight, Link, Party, Way};
 use crate::network::LATENCY;
 use crate::scene::{Fate, LinkState, Role, Tone};
-use crate::script::SERVER;
+use crate::script::{SERVER, server_apart};
 use crate::world::World;
+
+/// How long a server goes on without the others before it notices: `syncLimit` times `tickTime`, 5
+/// times 2 s as in the sample `zoo.cfg`. A real one notices up to half a tick earlier.
+const NOTICES_AFTER: Duration = Duration::from_secs(10);
 
 impl World {
     /// Calls the server, and transmits its output.
@@ -43,8 +47,43 @@ impl World {
         self.serve(|_, _| ());
     }
 
+    /// Cuts the server of a contender off from the others, without its noticing. Returns true if
+    /// there is a connection to it.
+    pub(crate) fn isolate(&mut self, actor: usize) -> bool {
+        if !self.session(actor).is_some_and(|session| self.core.partition(session)) {
+            return false;
+        }
+        if let Some(actor) = self.actors.get_mut(actor) {
+            actor.is_apart = true;
+        }
+        for id in self.links_of(actor) {
+            if let Some(link) = self.links.get_mut(&id) {
+                link.is_apart = true;
+                self.plan(now() + NOTICES_AFTER, Due::Alone(id));
+            }
+        }
+        true
+    }
+
+    /// A server that has heard nothing of the others for so long closes all its connections.
+    fn notice(&mut self, id: ConnectionId) {
+        let party = self.links.get(&id).filter(|link| link.at_server).and_then(|link| link.party);
+        let actor = party.and_then(|actor| self.actors.get(actor));
+        let Some(actor) = actor.filter(|actor| actor.link == LinkState::Isolated) else {
+            return;
+        };
+        let text = "notices that it is alone: it closes its connections, and serves nobody";
+        self.note(&server_apart(&actor.name.clone()), Tone::Bad, text);
+        if let Some(at) = self.arrival(id, Way::Down) {
+            self.plan(at, Due::End(id, Way::Down));
+        }
+        self.leave_server(id);
+        self.serve(|_, _| ());
+    }
+
     /// Lets the server of everybody be one of the ensemble again.
     pub(crate) fn reunite(&mut self) {
+        self.agenda.retain(|_, due| !matches!(due, Due::Alone(_)));
         for actor in &mut self.actors {
             if actor.link == LinkState::Isolated {
                 actor.link = LinkState::Up;
@@ -175,6 +214,7 @@ impl World {
     fn happen(&mut self, due: Due) {
         match due {
             Due::Reply(id) => self.transmit(id),
+            Due::Alone(id) => self.notice(id),
             Due::Frame(id, way, flight) => self.arrive(id, way, &flight),
             Due::End(id, way) => {
                 let Some(link) = self.links.get(&id) else {
@@ -242,13 +282,15 @@ impl Network for World {
     fn connect(&mut self, party: Party, _: &Host) -> ConnectionId {
         let peer = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 50_000);
         let id = self.serve(|core, now| core.handle_connection(now, peer));
-        self.links.insert(id, Link::new(party));
-        // The server that the client reaches now is not the one that was cut off.
-        if let Some(actor) = party.and_then(|actor| self.actors.get_mut(actor))
-            && actor.link == LinkState::Isolated
-        {
-            actor.link = LinkState::Up;
+        let mut is_apart = false;
+        if let Some(actor) = party.and_then(|actor| self.actors.get_mut(actor)) {
+            // The server that the client reaches now is not the one that was cut off.
+            if actor.link == LinkState::Isolated {
+                (actor.link, actor.is_apart) = (LinkState::Up, false);
+            }
+            is_apart = actor.is_apart;
         }
+        self.links.insert(id, Link::new(party, is_apart));
         id
     }
 

@@ -92,7 +92,10 @@ pub(crate) fn judge(
             _ if is_crowd => {
                 format!("It holds: {notifications} notifications for {} turns.", spans.len())
             }
-            1 => "It holds: never did two hold the lock at once.".to_owned(),
+            1 => {
+                let losses = losses(record, spans);
+                format!("It holds: never did two hold the lock at once.{losses}")
+            }
             _ => "It holds: only readers shared the lock.".to_owned(),
         };
         (VerdictKind::Holds, None, text)
@@ -196,6 +199,31 @@ fn stuck(record: &Record, spans: &[Span], ended_us: u64) -> Option<Found> {
     }
     let text = format!("Broken: nobody holds the lock, and {who} waits for ever.");
     Some((VerdictKind::Stuck, Some(Breach { from_us, to_us: ended_us }), text))
+}
+
+/// Who has lost the lock, when its guard knew it, and who had it next.
+fn losses(record: &Record, spans: &[Span]) -> String {
+    let mut told = String::new();
+    let mut lost = BTreeMap::<&str, bool>::new();
+    let seconds = |us: u64| us as f64 / 1_000_000.0;
+    for (event, state) in record.events.iter().zip(&record.states) {
+        for client in &state.clients {
+            let is_lost = client.lock == LockState::Lost;
+            if lost.insert(&client.who, is_lost) == Some(is_lost) || !is_lost {
+                continue;
+            }
+            let (who, at_us) = (&client.who, event.at_us());
+            told.push_str(&format!(" {who} has lost it at {:.3} s", seconds(at_us)));
+            let next = spans.iter().find(|span| span.from_us >= at_us);
+            told.push_str(&match next {
+                Some(next) => {
+                    format!(", and {} has it from {:.3} s on.", next.who, seconds(next.from_us))
+                }
+                None => ", and nobody has it after that.".to_owned(),
+            });
+        }
+    }
+    told
 }
 
 fn notifications(record: &Record) -> usize {

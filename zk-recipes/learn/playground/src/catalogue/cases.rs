@@ -37,20 +37,19 @@ impl Plot {
             let [look_broken, look_repaired] = self.looks;
             let [title_broken, title_repaired] = self.titles;
             let lock = Kind::Case(case, version).name();
-            let (id, pair, title, look, text, claim) = match version {
-                Version::Broken => {
-                    let text = format!("{} {}", case.story, case.lesson);
-                    (broken, repaired, title_broken, look_broken, text, self.claim)
-                }
+            let (id, pair, title, look, claim) = match version {
+                Version::Broken => (broken, repaired, title_broken, look_broken, self.claim),
                 Version::Repaired => {
-                    let text = case.repair.to_owned();
-                    let claim = VerdictKind::Holds;
-                    (repaired, broken, title_repaired, look_repaired, text, claim)
+                    (repaired, broken, title_repaired, look_repaired, VerdictKind::Holds)
                 }
+            };
+            let (text, lesson) = match version {
+                Version::Broken => (case.story.to_owned(), case.lesson),
+                Version::Repaired => (case.repair.to_owned(), ""),
             };
             let group = if version == Version::Broken { "broken" } else { "repaired" };
             let script = script(&lock, self.until_ms, self.readers, self.actions);
-            Ready { id, title, text, look, group, pair: Some(pair), script, claim }
+            Ready { id, title, text, lesson, look, group, pair: Some(pair), script, claim }
         });
         scenes.collect()
     }
@@ -178,12 +177,14 @@ const PLOTS: &[Plot] = &[
         ids: ["no_deadline", "no_deadline_repaired"],
         titles: ["No deadline", "No deadline: repaired"],
         looks: [
-            "Ana's pings are answered to the end. The server that answers them does not know that \
-             the others have ended her session.",
-            "Ana stops when the last proof is a session timeout old: before Ben gets the lock.",
+            "Two lanes of servers, with a cut between them. For ten seconds Ana's server answers \
+             her pings, and does not know that the majority has ended her session. Then it notices \
+             that it is alone, and closes its connections.",
+            "Ana stops when the last proof is a session timeout old. Her server notices later, and \
+             Ben gets the lock once she has deleted her node by another one.",
         ],
         readers: &[],
-        actions: &[(100, "Ana", Acquire), (500, "Ben", Acquire), (4500, "Ana", Isolate)],
+        actions: &[(100, "Ana", Acquire), (500, "Ben", Acquire), (6500, "Ana", Isolate)],
         until_ms: 30_000,
         claim: VerdictKind::TwoOwners,
     },

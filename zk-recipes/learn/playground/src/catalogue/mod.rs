@@ -37,6 +37,7 @@ pub(crate) fn of_recording(scene: &Scene) -> Catalogue {
         id: recorded::ID,
         title: recorded::TITLE,
         text: scene.text.clone().unwrap_or_default(),
+        lesson: "",
         look: "",
         group: "recordings",
         pair: None,

@@ -17,6 +17,8 @@ pub struct Ready {
     pub title: &'static str,
     /// What happens.
     pub text: String,
+    /// What is to be learned from it, which gives away what happens.
+    pub lesson: &'static str,
     /// What to look at.
     pub look: &'static str,
     /// Which part of the catalogue it is in.

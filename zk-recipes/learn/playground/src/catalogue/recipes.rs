@@ -33,7 +33,7 @@ fn ready(
     script: Script,
 ) -> Ready {
     let (text, claim) = (text.to_owned(), VerdictKind::Holds);
-    Ready { id, title, text, look, group, pair: None, script, claim }
+    Ready { id, title, text, lesson: "", look, group, pair: None, script, claim }
 }
 
 fn queue() -> Ready {

@@ -107,8 +107,8 @@ async fn work(seat: &Seat, broken: bool) -> Result<Acquired, Error> {
         false => no_deadline::repaired::work(client, write).await?,
     }
     seat.believe(LockState::Idle, Tone::Plain, "stops its work");
-    // Whether that is carried out is not of this scene.
-    client.delete(&ours, None).await.ok();
+    // A delete without a reply may not have been carried out.
+    while client.delete(&ours, None).await.is_err_and(|error| error.is_connection_loss()) {}
     Ok(Acquired::Finished)
 }
 

@@ -229,6 +229,7 @@ impl Chromium {
             "ArrowRight" => ("ArrowRight", 39, ""),
             "ArrowDown" => ("ArrowDown", 40, ""),
             "Escape" => ("Escape", 27, ""),
+            "b" => ("KeyB", 66, "b"),
             _ => panic!("no code is known of the key {key:?}"),
         };
         for kind in ["keyDown", "keyUp"] {

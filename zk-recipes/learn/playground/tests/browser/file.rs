@@ -24,6 +24,7 @@ fn one_file_shows_every_scene_without_a_server() {
         stage.click("#last");
         let (step, last) = stage.step();
         assert!(step == last && last > 5, "{id}: {step} of {last}");
+        stage.click("#reveal");
         assert!(stage.browser.evaluate("!document.getElementById('verdict').hidden") == true);
     }
     // A script of somebody else is told to need a server.

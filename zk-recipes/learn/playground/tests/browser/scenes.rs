@@ -46,6 +46,7 @@ fn every_scene_is_stepped_through_to_its_end_and_its_verdict_is_shown() {
         let events = scene["events"].as_array().unwrap();
         assert_eq!(last as usize, events.iter().filter(routine).count(), "{id}");
 
+        stage.click("#reveal");
         let verdict = &scene["verdict"];
         let shown = "document.getElementById('verdict').checkVisibility() \
                      && document.getElementById('verdict').textContent";

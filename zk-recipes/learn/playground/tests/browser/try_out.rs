@@ -37,8 +37,8 @@ fn each_action_changes_the_scene_and_undo_brings_it_back() {
 }
 
 #[test]
-fn an_action_happens_at_the_shown_time_and_cuts_off_what_its_contender_did_later() {
-    let script = "100.Ana.acquire,400.Ben.acquire,900.Ana.release";
+fn an_action_happens_at_the_shown_time_and_takes_the_place_of_what_its_contender_did_later() {
+    let script = "100.Ana.acquire,400.Ben.acquire,900.Ana.release,1000.Ana.cut";
     let mut stage = Stage::open(&format!("#7/exclusive/Ana,Ben/{script}/15000"));
     let place = "[...document.querySelectorAll('#events tr')].findIndex((row) => \
                  row.textContent.includes('Ana') && row.textContent.includes('olds the lock'))";
@@ -48,11 +48,13 @@ fn an_action_happens_at_the_shown_time_and_cuts_off_what_its_contender_did_later
     }
     let rows = "[...document.querySelectorAll('#events tbody tr')].map((row) => row.textContent)";
     let before = stage.browser.evaluate(rows);
-    stage.click("[data-do=cut]");
-    stage.until_address("includes('.cut')");
+    stage.click("[data-do=write]");
+    stage.until_address("includes('.write')");
     let address = stage.shared();
     assert!(address.contains("Ana.acquire") && !address.contains("Ana.release"), "{address}");
-    assert!(address.contains("400.Ben.acquire"), "the others go on: {address}");
+    for kept in ["400.Ben.acquire", "1000.Ana.cut"] {
+        assert!(address.contains(kept), "{kept} is not what she does: {address}");
+    }
     let said = stage.moment()[0].as_str().unwrap().to_owned();
     assert!(said.contains("One later action of Ana is cut off"), "{said}");
     // What had been seen is still so.
@@ -62,18 +64,47 @@ fn an_action_happens_at_the_shown_time_and_cuts_off_what_its_contender_did_later
     stage.end();
 }
 
-#[test]
-fn a_holder_that_is_isolated_in_the_queue_stops_and_the_next_one_gets_the_lock() {
-    let mut stage = Stage::open("#queue");
-    let holds = "document.getElementById('said').textContent.includes('Ana holds the lock')";
-    while stage.browser.evaluate(holds) != true {
+/// Isolates Ana at her first event that is told like this. Returns the address, and all events
+/// behind that.
+fn isolated(stage: &mut Stage, when: &str) -> (String, String) {
+    let is_then = format!("document.getElementById('said').textContent.includes('{when}')");
+    while stage.browser.evaluate(&is_then) != true {
         stage.click("#forward");
     }
     stage.click("[data-do=isolate]");
     stage.until_address("includes('.isolate')");
     let events = stage.text(EVENTS);
     let (_, after) = events.split_once("Isolate").unwrap();
-    let (_, after) = after.split_once("Knows that the lock is lost").unwrap();
+    (stage.shared(), after.to_owned())
+}
+
+#[test]
+fn a_holder_that_is_isolated_in_the_queue_goes_on_with_what_it_does_and_is_told_how_it_ends() {
+    let mut stage = Stage::open("#queue");
+    let (address, events) = isolated(&mut stage, "Ana holds the lock");
+    for action in ["1500.Ana.fenced_write", "2000.Ana.release", "3000.Ben.release"] {
+        assert!(address.contains(action), "{action}: {address}");
+    }
+    let mut rest = events.as_str();
+    for event in ["Fenced write", "Release", "Knows that the lock is lost", "Notices that it is"] {
+        let found = rest.split_once(event);
+        (_, rest) = found.unwrap_or_else(|| panic!("no {event} in {events}"));
+    }
+    assert!(rest.contains("Holds the lock"), "{rest}");
+    stage.click("#reveal");
+    let verdict = stage.text("document.getElementById('verdict').textContent");
+    assert!(verdict.contains("It holds: "), "{verdict}");
+    assert!(verdict.contains("Ana has lost it at ") && verdict.contains("Ben has it from "));
+    stage.end();
+}
+
+#[test]
+fn a_holder_that_is_isolated_and_does_nothing_more_gives_the_lock_back() {
+    let script = "100.Ana.acquire,400.Ben.acquire";
+    let mut stage = Stage::open(&format!("#7/exclusive/Ana,Ben/{script}/5000"));
+    let (_, events) = isolated(&mut stage, "Ana holds the lock");
+    let (_, after) = events.split_once("Knows that the lock is lost").unwrap();
+    let (_, after) = after.split_once("Notices that it is alone").unwrap();
     assert!(after.contains("Holds the lock"), "{after}");
     stage.end();
 }

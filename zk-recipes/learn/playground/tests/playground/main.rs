@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::string_slice, reason = "tests")]
 
+mod apart;
 mod harm;
 mod http;
 mod pictures;
