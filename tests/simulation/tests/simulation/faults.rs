@@ -92,7 +92,8 @@ impl Search {
         let (size, all) = (faults(0).len(), struck.len());
         let (servers, latency) = road;
         println!(
-            "{family:?}, {servers:?}, {latency} ms: {count} runs with {size} faults, all struck in {all}"
+            "{family:?}, {servers:?}, {latency} ms: {count} runs with {size} faults, {all} of them \
+             with all struck"
         );
         if counting {
             failed.values().for_each(|failure| println!("{failure}"));
