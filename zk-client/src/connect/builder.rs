@@ -13,6 +13,7 @@ use crate::driver::clock::Clock;
 use crate::net::transport::{Connector, TcpConnector};
 #[cfg(feature = "sasl-digest-md5")]
 use crate::random::entropy;
+use crate::session::SharedLosses;
 
 /// Settings of a client that is about to connect.
 ///
@@ -44,6 +45,8 @@ pub struct ClientBuilder {
     pub(crate) dialect: Dialect,
     pub(crate) clock: Option<Clock>,
     pub(crate) credentials: Vec<Credential>,
+    /// On which requests servers have hung up, for the clones of this builder.
+    pub(crate) losses: SharedLosses,
 }
 
 impl Default for ClientBuilder {
@@ -61,6 +64,7 @@ impl Default for ClientBuilder {
             dialect: Dialect::default(),
             clock: None,
             credentials: Vec::new(),
+            losses: SharedLosses::default(),
         }
     }
 }

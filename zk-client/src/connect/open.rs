@@ -140,7 +140,7 @@ impl ClientBuilder {
         let shared =
             SharedSession::new(Session::new(config), hosts, UniqueNames { client, random }, clock);
         let max_reply = self.limits.max_reply;
-        let driver = Driver::new(Arc::clone(&shared), self.connector, max_reply);
+        let driver = Driver::new(Arc::clone(&shared), self.connector, self.losses, max_reply);
         let client = Client::new(Arc::clone(&shared), chroot.clone());
         let sent = self.credentials.into_iter().map(|credential| client.send_auth(credential));
         let auth_replies = sent.collect::<Result<_, _>>()?;

@@ -28,6 +28,7 @@ use crate::net::find_writable;
 use crate::net::hosts::Hosts;
 use crate::net::lookup;
 use crate::net::transport::Connector;
+use crate::session::SharedLosses;
 use crate::stats::Stats;
 use crate::trace;
 
@@ -41,6 +42,8 @@ pub(crate) struct Driver {
     connector: Arc<dyn Connector>,
     /// Absent without SASL, and while an exchange is being started.
     sasl: Option<SaslStarter>,
+    /// Those of earlier sessions of one builder.
+    losses: SharedLosses,
     max_reply: usize,
     alarm: Pin<Box<Sleep>>,
     /// The waker that the alarm wakes.
@@ -63,6 +66,7 @@ impl Driver {
     pub(crate) fn new(
         shared: Arc<SharedSession>,
         connector: Arc<dyn Connector>,
+        losses: SharedLosses,
         max_reply: usize,
     ) -> Self {
         let alarm = Box::pin(tokio::time::sleep(Duration::ZERO));
@@ -73,6 +77,7 @@ impl Driver {
             shared,
             connector,
             sasl,
+            losses,
             max_reply,
             alarm,
             alarm_waker: Waker::noop().clone(),
@@ -84,10 +89,17 @@ impl Driver {
         }
     }
 
-    /// Connects, serves and connects again until the session ends.
+    /// Connects, serves and connects again until the session ends. What it has learnt of requests
+    /// on which servers hang up is for the next session.
     pub(crate) fn run(self) -> impl Future<Output = ()> + Send {
-        let span = self.span.clone();
-        self.serve().instrument(span)
+        let (span, shared) = (self.span.clone(), Arc::clone(&self.shared));
+        let losses = self.losses.clone();
+        let serving = async move {
+            shared.with(|core| core.inherit(losses.get()));
+            self.serve().await;
+            losses.set(shared.read(|core| core.losses()));
+        };
+        serving.instrument(span)
     }
 
     async fn serve(mut self) {

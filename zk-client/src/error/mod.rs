@@ -86,8 +86,8 @@ pub enum ErrorKind {
     /// the largest without a reply, so this request may be the cause. The text names all three. To
     /// repeat it would break the connection again, and with it all requests under way. A request of
     /// less than a kilobyte counts only if no server has answered its operation yet, and not all
-    /// servers know that operation. The row goes on in the next sessions of a
-    /// [keeper](crate::SessionKeeper).
+    /// servers know that operation. The row goes on in the next session of a
+    /// [keeper](crate::SessionKeeper), or of a clone of the same builder.
     ///
     /// Servers hang up on a request that is larger than their `jute.maxbuffer`, in bytes, which a
     /// client cannot read. Set [`Limits::max_request`](crate::Limits::max_request) to that number,

@@ -55,10 +55,6 @@ impl KeeperTask {
             self.back_off(short_sessions).await;
             self.servers.hosts = shared.hosts(|hosts| hosts.all().to_vec());
             next = self.builder.clone().seeded(&mut self.random).parts(self.servers.clone());
-            if let Ok(next) = &next {
-                let losses = shared.read(|core| core.losses());
-                next.shared.with(|core| core.inherit(losses));
-            }
         }
     }
 

@@ -5,6 +5,8 @@
 //! repeated for ever, it takes all other requests of the session with it each time. Knows no frames
 //! and no clock.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use zk_proto::OpCode;
 
 /// How many times in a row a server may hang up on a request: the last time it fails for good.
@@ -34,6 +36,20 @@ pub(crate) struct LostRequests {
     unknown: Option<(OpCode, u32)>,
     /// Operations that a server has answered in an earlier session.
     answered: Vec<OpCode>,
+}
+
+/// What the sessions of one builder have learnt, one after another.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SharedLosses(Arc<Mutex<LostRequests>>);
+
+impl SharedLosses {
+    pub(crate) fn get(&self) -> LostRequests {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set(&self, losses: LostRequests) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = losses;
+    }
 }
 
 impl LostRequests {

@@ -69,6 +69,7 @@ mod connection;
 
 pub use self::event::{Event, RawReply, Watch};
 pub use self::leases::{Lapse, LeaseId, LeaseState};
+pub(crate) use self::lost_requests::SharedLosses;
 pub use self::owned_nodes::OwnedNodeId;
 pub use self::pipeline::RequestId;
 pub use self::replies::HEAD_BYTES;

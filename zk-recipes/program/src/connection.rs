@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use zk_client::{
-    Client, ClientBuilder, ErrorKind, Limits, Pem, ServerName, TlsConnector, TlsOptions,
+    Client, ClientBuilder, Dialect, ErrorKind, Limits, Pem, ServerName, TlsConnector, TlsOptions,
 };
 
 use crate::failure::{Failure, status, warn};
@@ -46,6 +46,13 @@ pub(crate) struct Connection {
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().max_reply)]
     max_reply: usize,
 
+    /// What the servers understand, where they are not Apache's
+    ///
+    /// In ClickHouse Keeper a session ends with its connection. There, a lock may be free a moment
+    /// before its holder can know, so a command must fence what it writes.
+    #[arg(long, env = "ZK_DIALECT", value_enum, default_value_t = Servers::Apache)]
+    dialect: Servers,
+
     /// Encrypt, and trust servers whose certificates these authorities have signed, in PEM
     #[arg(long, env = "ZK_TLS_CA", value_name = "FILE")]
     tls_ca: Option<PathBuf>,
@@ -63,6 +70,22 @@ pub(crate) struct Connection {
     tls_name: Option<String>,
 }
 
+/// The servers whose dialects are known by name.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Servers {
+    Apache,
+    ClickhouseKeeper,
+}
+
+impl From<Servers> for Dialect {
+    fn from(servers: Servers) -> Self {
+        match servers {
+            Servers::Apache => Self::apache(),
+            Servers::ClickhouseKeeper => Self::clickhouse_keeper(),
+        }
+    }
+}
+
 impl Connection {
     /// The settings of a client. Files that are replaced while it runs are read again.
     pub(crate) fn builder(&self) -> Result<ClientBuilder, Failure> {
@@ -70,6 +93,7 @@ impl Connection {
         limits.max_reply = self.max_reply;
         let mut builder = Client::builder()
             .limits(limits)
+            .dialect(self.dialect.into())
             .session_timeout(self.session_timeout)
             .connect_timeout(self.connect_timeout);
         if let Some(tls) = self.tls()? {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use zk_client::Client;
-use zk_embedded::{Config, Server};
+use zk_embedded::{Config, Manner, Server};
 use zk_recipes::Lock;
 
 use crate::program::{Ended, Process, Program, run, start, start_program};
@@ -225,6 +225,19 @@ async fn a_command_that_does_not_follow_is_killed_before_the_lock_is_lost() {
 #[tokio::test]
 async fn a_command_is_killed_before_the_lock_is_lost_even_if_zk_is_stopped() {
     check_cut_off(&[], "", |_, program| program.signal(Signal::STOP)).await;
+}
+
+/// Its session has ended with the connection, so the next one may be in already.
+#[tokio::test]
+async fn a_command_is_stopped_at_once_where_the_session_ends_with_the_connection() {
+    let config = Config::new().manner(Manner::clickhouse_keeper());
+    let server = Server::with(config).await.unwrap();
+    let keeper = ["--dialect", "clickhouse-keeper", "--session-timeout", "30"];
+    let (program, command) = hold(&server, &keeper).await;
+    server.disconnect_all();
+    let ended = tokio::time::timeout(Duration::from_secs(15), program.end()).await.unwrap();
+    assert_eq!(ended.status, 123, "long before its deadline: {ended:?}");
+    assert!(!command.is_alive());
 }
 
 #[tokio::test]
