@@ -20,7 +20,7 @@ use crate::record::{Break, FrameEvent, Way};
 use crate::world::{Due, Flight, Link, Party, World, name};
 
 /// More steps than any run has that lets time pass.
-const MAX_STEPS: u64 = 50_000;
+const MAX_STEPS: u64 = 8_000;
 
 /// The length of a frame's length.
 const PREFIX: usize = 4;

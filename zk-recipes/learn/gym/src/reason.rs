@@ -151,10 +151,11 @@ fn stuck(world: &World, waiting: &[usize]) -> String {
         let (who, nodes) = (name(*process), own(world, *process));
         if let [(first, _), (second, _), ..] = &nodes[..] {
             return format!(
-                "{who} owns two nodes, {first} and {second}, and waits for its own. A create was \
-                 carried out, and its reply was lost; its session lives, so the server keeps the \
-                 node. Give the node a name that you recognise, and look for it before you create \
-                 another one."
+                "{who} owns two nodes, {first} and {second}, and waits for its own. The first was \
+                 created, and is not used: its reply was lost, or an error came behind it. The \
+                 session lives, so the server keeps it. Give your node a name that you recognise, \
+                 and look for it before you create another one; and delete it before you return \
+                 an error."
             );
         }
     }

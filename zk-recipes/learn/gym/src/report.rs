@@ -23,7 +23,7 @@ struct Line<'v> {
     title: &'v str,
     /// `passed`, `broken`, `unwritten` or `hangs`.
     result: &'static str,
-    runs: Counts,
+    runs: &'v Counts,
     #[serde(skip_serializing_if = "Option::is_none")]
     broken: Option<Why<'v>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,6 +70,6 @@ fn line(verdict: &Verdict) -> Line<'_> {
         }
     };
     let Verdict { level, counts, .. } = verdict;
-    let (number, title, runs) = (level.number, level.title, *counts);
-    Line { level: number, title, result, runs, broken, requests_per_turn }
+    let (number, title) = (level.number, level.title);
+    Line { level: number, title, result, runs: counts, broken, requests_per_turn }
 }

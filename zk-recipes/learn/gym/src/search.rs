@@ -3,6 +3,7 @@
 //!
 //! Runs with few contenders and few faults come first, and what is found is made smaller.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -49,7 +50,7 @@ impl Effort {
 }
 
 /// How many runs there were.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Counts {
     /// Runs without faults, and with one.
@@ -62,6 +63,8 @@ pub struct Counts {
     pub faults_set: usize,
     /// The faults that found nothing to act on, or whose frame never came.
     pub faults_not_fired: usize,
+    /// How often each kind of fault has fired.
+    pub fired: BTreeMap<String, usize>,
 }
 
 impl Counts {
@@ -89,7 +92,7 @@ struct Brief {
     requests: usize,
     events: usize,
     frames: Vec<Frame>,
-    struck: usize,
+    struck: Vec<Fault>,
 }
 
 /// A search.
@@ -127,7 +130,7 @@ impl<'s> Search<'s> {
             let briefs = self.run_all(plans, |counts| &mut counts.sweep)?;
             // Only a fault ahead of it empties the folder.
             let may_strike = |(strike, brief): &(Strike, Brief)| {
-                brief.struck == 1 || strike.fault == Fault::Reap
+                brief.struck.len() == 1 || strike.fault == Fault::Reap
             };
             let struck = strikes.into_iter().zip(briefs).filter(may_strike);
             alone.push((plan, struck.map(|(strike, _)| strike).collect::<Vec<_>>()));
@@ -201,7 +204,7 @@ impl<'s> Search<'s> {
         let briefs = run_on_all_cores(&plans, self.make).ok_or(Found::Hangs)?;
         *count(&mut self.counts) += briefs.len();
         let set = plans.iter().map(|plan| plan.strikes.len()).sum::<usize>();
-        let struck = briefs.iter().map(|brief| brief.struck).sum::<usize>();
+        let struck = briefs.iter().map(|brief| brief.struck.len()).sum::<usize>();
         let mut broken = plans.iter().zip(&briefs).filter(|(_, brief)| brief.is_broken);
         if briefs.iter().any(|brief| brief.is_unwritten) {
             return Err(Found::Unwritten);
@@ -216,6 +219,9 @@ impl<'s> Search<'s> {
             });
             let (plan, outcome) = self.shrink(plan.clone());
             return Err(Found::Broken(Box::new((plan, outcome))));
+        }
+        for fault in briefs.iter().flat_map(|brief| &brief.struck) {
+            *self.counts.fired.entry(format!("{fault:?}")).or_default() += 1;
         }
         self.counts.faults_set += set;
         self.counts.faults_not_fired += set.saturating_sub(struck);
@@ -326,6 +332,8 @@ fn run_on_all_cores(plans: &Arc<Vec<Plan>>, make: &Make) -> Option<Vec<Brief>> {
                     return;
                 };
                 let record = run(plan, &make).record;
+                let fault = |index: &usize| plan.strikes.get(*index).map(|one| one.fault);
+                let struck = record.struck.iter().filter_map(fault).collect();
                 let frames = if plan.strikes.is_empty() { record.frames } else { Vec::new() };
                 let brief = Brief {
                     is_broken: record.violation.is_some(),
@@ -333,7 +341,7 @@ fn run_on_all_cores(plans: &Arc<Vec<Plan>>, make: &Make) -> Option<Vec<Brief>> {
                     requests: record.requests,
                     events: record.events.len(),
                     frames,
-                    struck: record.struck.len(),
+                    struck,
                 };
                 if sender.send((index, brief)).is_err() {
                     return;

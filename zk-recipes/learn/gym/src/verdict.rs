@@ -99,6 +99,12 @@ pub fn examine(level: &'static Level, solution: &Solution, effort: Effort) -> Ve
 }
 
 impl Verdict {
+    /// The faults of the level that have fired in no run: nothing is known of them.
+    pub fn never_fired(&self) -> Vec<String> {
+        let faults = self.level.faults.iter().map(|fault| format!("{fault:?}"));
+        faults.filter(|fault| !self.counts.fired.contains_key(fault)).collect()
+    }
+
     /// The run that breaks the program as a page of the playground, if one does.
     pub fn page(&self) -> Option<String> {
         match &self.result {

@@ -30,7 +30,14 @@ impl fmt::Display for Verdict {
                  or wait."
             ),
             Outcomes::Broken(broken) => write!(f, "broken.\n\n{broken}"),
-            Outcomes::Passed(costs) => write!(f, "passed.\n\n{}\n{costs}", self.counts),
+            Outcomes::Passed(costs) => {
+                write!(f, "passed.\n\n{}", self.counts)?;
+                let never = self.never_fired();
+                if !never.is_empty() {
+                    writeln!(f, "Kinds of faults that never fired at all: {}.", never.join(", "))?;
+                }
+                write!(f, "\n{costs}")
+            }
         }
     }
 }

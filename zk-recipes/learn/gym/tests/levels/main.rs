@@ -1,6 +1,8 @@
 //! The levels of the gym: solutions pass, broken locks break for their own reasons, each level asks
 //! for more than the one before, and the files of students begin unwritten.
 
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
 #[path = "../../../../examples/tour/naive/mod.rs"]
 #[expect(dead_code, reason = "the tour puts the programs to its own tests")]
 mod naive;
@@ -11,10 +13,15 @@ mod solutions;
 #[path = "../../students/mod.rs"]
 mod students;
 
+mod command;
 mod mistakes;
+mod pages;
+mod verdicts;
 
 use mistakes::MISTAKES;
-use zk_gym::{Effort, LEVELS, Outcomes, examine};
+use zk_client::Client;
+use zk_gym::{Break, Effort, FOLDER, LEVELS, Lock, Outcomes, Result, Solution, examine};
+use zk_recipes::Guard;
 
 /// So many requests show a mistake at most.
 const MOST_REQUESTS: usize = 12;
@@ -42,6 +49,7 @@ fn each_solution_passes_its_level() {
         let solution = solutions::solution(level.number).unwrap();
         let verdict = examine(level, &solution, EFFORT);
         assert!(matches!(verdict.result, Outcomes::Passed(_)), "{verdict}");
+        assert_eq!(verdict.never_fired(), [""; 0], "{verdict}");
     }
 }
 
@@ -61,5 +69,45 @@ fn each_file_of_students_begins_unwritten() {
         let solution = students::solution(level.number).unwrap();
         let verdict = examine(level, &solution, Effort::WHOLE);
         assert!(matches!(verdict.result, Outcomes::Unwritten), "{}", level.number);
+    }
+}
+
+#[test]
+fn the_last_solution_passes_every_level_of_its_kind() {
+    for level in 1..=6 {
+        let solution = solutions::solution(9).unwrap();
+        let verdict = examine(&LEVELS[level - 1], &solution, Effort::new(100, 100));
+        assert!(matches!(verdict.result, Outcomes::Passed(_)), "{verdict}");
+    }
+}
+
+/// The lock of `zk-recipes`.
+struct Recipes;
+
+impl Lock for Recipes {
+    type Held = Guard;
+
+    async fn acquire(&self, client: &Client) -> Result<Guard> {
+        Ok(zk_recipes::Lock::new(client, FOLDER)?.acquire().await?)
+    }
+
+    async fn release(&self, _: &Client, held: Guard) -> Result<()> {
+        held.release().await?;
+        Ok(())
+    }
+
+    async fn lost(&self, _: &Client, held: &Guard) {
+        held.lost().await;
+    }
+}
+
+#[test]
+fn the_lock_of_the_library_passes_the_last_level_and_watches_more_than_the_second_allows() {
+    let recipes = Solution::lock(|_| Recipes);
+    let verdict = examine(&LEVELS[8], &recipes, EFFORT);
+    assert!(matches!(verdict.result, Outcomes::Passed(_)), "{verdict}");
+    match examine(&LEVELS[1], &recipes, EFFORT).result {
+        Outcomes::Broken(broken) => assert_eq!(broken.kind, Break::Herd, "{broken}"),
+        other => panic!("{other:?}"),
     }
 }
