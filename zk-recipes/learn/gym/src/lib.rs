@@ -73,4 +73,4 @@ pub use report::report;
 pub use search::{Counts, Effort};
 pub use solution::Solution;
 pub use store::Store;
-pub use verdict::{Broken, Outcomes, Verdict, examine};
+pub use verdict::{Broken, Finding, Verdict, examine};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use lexopt::{Arg, Parser, ValueExt};
-use zk_gym::{Effort, LEVELS, Level, Outcomes, Verdict, examine};
+use zk_gym::{Effort, Finding, LEVELS, Level, Verdict, examine};
 
 #[path = "../students/mod.rs"]
 mod students;
@@ -105,7 +105,7 @@ fn work(arguments: &Arguments) -> std::io::Result<bool> {
     if let Some(file) = &arguments.report {
         std::fs::write(file, zk_gym::report(&verdicts))?;
     }
-    Ok(verdicts.iter().all(|verdict| matches!(verdict.result, Outcomes::Passed(_))))
+    Ok(verdicts.iter().all(|verdict| matches!(verdict.result, Finding::Passed(_))))
 }
 
 /// Writes the page of a broken level.

@@ -3,7 +3,7 @@
 //! A reason is for a student: what the run shows, and the rule behind it. It rests on facts of the
 //! run alone, so a program that breaks in another way gets another reason.
 
-use zk_embedded::Change;
+use zk_embedded::{Change, SessionId};
 
 use crate::contender::FOLDER;
 use crate::fault::Kind;
@@ -147,6 +147,19 @@ fn last_heard(world: &World, process: usize) -> Option<Kind> {
 }
 
 fn stuck(world: &World, waiting: &[usize]) -> String {
+    let is_left = |path: &String| {
+        let is_persistent =
+            world.core.stat(path).is_some_and(|stat| stat.ephemeral_owner == SessionId(0));
+        let session = world.creator(path);
+        is_persistent && session.is_some_and(|it| world.core.session_deadline(it).is_none())
+    };
+    if let Some((node, _)) = world.nodes().into_iter().find(|(path, _)| is_left(path)) {
+        return format!(
+            "{} is persistent, so it is still there, although the session that has created it is \
+             over. An ephemeral node goes with its session, and nobody has to delete it.",
+            short(&node)
+        );
+    }
     for process in waiting {
         let (who, nodes) = (name(*process), own(world, *process));
         if let [(first, _), (second, _), ..] = &nodes[..] {

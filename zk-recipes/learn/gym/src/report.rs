@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::cost::Costs;
 use crate::record::Break;
 use crate::search::Counts;
-use crate::verdict::{Outcomes, Verdict};
+use crate::verdict::{Finding, Verdict};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -52,10 +52,10 @@ pub fn report(verdicts: &[Verdict]) -> String {
 
 fn line(verdict: &Verdict) -> Line<'_> {
     let (result, broken, requests_per_turn) = match &verdict.result {
-        Outcomes::Unwritten => ("unwritten", None, None),
-        Outcomes::Hangs => ("hangs", None, None),
-        Outcomes::Passed(costs) => ("passed", None, Some(*costs)),
-        Outcomes::Broken(broken) => {
+        Finding::Unwritten => ("unwritten", None, None),
+        Finding::Hangs => ("hangs", None, None),
+        Finding::Passed(costs) => ("passed", None, Some(*costs)),
+        Finding::Broken(broken) => {
             let why = Why {
                 kind: broken.kind,
                 text: &broken.text,

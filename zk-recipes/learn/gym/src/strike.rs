@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use zk_embedded::{ConnectionId, ErrorCode, Fault as ServerFault};
+use zk_embedded::{ConnectionId, ErrorCode, Fault as ServerFault, SessionId};
 use zk_simulation::clock::now;
 use zk_simulation::gate::Mode as GateMode;
 
@@ -206,14 +206,21 @@ impl World {
         }
     }
 
-    /// The nodes of the folder, with the processes that own them.
+    /// The nodes of the folder, with the processes that have created them.
     pub(crate) fn nodes(&self) -> Vec<(String, Option<usize>)> {
         let names = self.core.children(FOLDER).into_iter();
         let nodes = names.map(|name| {
             let path = format!("{FOLDER}/{name}");
-            let owner = self.core.stat(&path).and_then(|stat| self.owner(stat.ephemeral_owner));
+            let owner = self.creator(&path).and_then(|session| self.owner(session));
             (path, owner)
         });
         nodes.collect()
+    }
+
+    /// The session that has created a node: its owner, unless the node is persistent.
+    pub(crate) fn creator(&self, path: &str) -> Option<SessionId> {
+        let stat = self.core.stat(path)?;
+        let mut history = self.core.history().iter().rev();
+        history.find(|one| one.zxid == stat.czxid && one.path == path)?.session
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn scene(title: &str, record: &Record) -> Option<Scene> {
         Event::Frame(frame) => Some(frame),
         Event::Note { .. } => None,
     });
-    let entries = frames.clone().map(entry).collect::<Option<Vec<_>>>()?;
+    let entries = frames.clone().map(entry).collect::<Vec<_>>();
     let mut scene = recorded(title, &entries, Duration::ZERO);
     let mut shown = std::mem::take(&mut scene.events).into_iter();
     for event in &record.events {
@@ -86,20 +86,13 @@ pub(crate) fn scene(title: &str, record: &Record) -> Option<Scene> {
     Some(scene)
 }
 
-fn entry(frame: &FrameEvent) -> Option<Entry> {
+fn entry(frame: &FrameEvent) -> Entry {
     let from = match frame.way {
         Way::Up => Side::Client,
         Way::Down => Side::Server,
     };
-    // Through the format of recordings: its entries are made nowhere else.
-    let line = serde_json::json!({
-        "at": micros(frame.at),
-        "connection": frame.connection,
-        "from": from,
-        "hex": zk_tap::hex::encode(&frame.payload),
-    });
-    let text = format!("{}\n{line}\n", r#"{"format":"zk-tap","version":1}"#);
-    zk_tap::recording::read(text.as_bytes()).ok()?.pop()
+    let FrameEvent { at, connection, .. } = *frame;
+    Entry::Frame { at, connection, from, payload: frame.payload.to_vec() }
 }
 
 /// A frame with what a recording does not know: whose it is, when it was sent, and its fate.

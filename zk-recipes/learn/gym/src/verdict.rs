@@ -20,13 +20,13 @@ pub struct Verdict {
     /// How many runs there were.
     pub counts: Counts,
     /// The result.
-    pub result: Outcomes,
+    pub result: Finding,
 }
 
-/// The result of a level.
+/// What was found of a program.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Outcomes {
+pub enum Finding {
     /// The file has only its beginning.
     Unwritten,
     /// A run does not end: the program goes round without letting time pass.
@@ -87,12 +87,12 @@ impl Broken {
 pub fn examine(level: &'static Level, solution: &Solution, effort: Effort) -> Verdict {
     let mut search = Search::new(level, &solution.0);
     let result = match search.search(effort) {
-        Found::Nothing => Outcomes::Passed(Costs::of(level, &solution.0)),
-        Found::Unwritten => Outcomes::Unwritten,
-        Found::Hangs => Outcomes::Hangs,
+        Found::Nothing => Finding::Passed(Costs::of(level, &solution.0)),
+        Found::Unwritten => Finding::Unwritten,
+        Found::Hangs => Finding::Hangs,
         Found::Broken(broken) => match Broken::new(level, &broken.0, &broken.1) {
-            Some(broken) => Outcomes::Broken(Box::new(broken)),
-            None => Outcomes::Hangs,
+            Some(broken) => Finding::Broken(Box::new(broken)),
+            None => Finding::Hangs,
         },
     };
     Verdict { level, counts: search.counts, result }
@@ -108,7 +108,7 @@ impl Verdict {
     /// The run that breaks the program as a page of the playground, if one does.
     pub fn page(&self) -> Option<String> {
         match &self.result {
-            Outcomes::Broken(broken) => page::of_recording(broken.scene.clone()?).ok(),
+            Finding::Broken(broken) => page::of_recording(broken.scene.clone()?).ok(),
             _ => None,
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::cost::{Cost, Costs};
 use crate::search::Counts;
-use crate::verdict::{Broken, Outcomes, Verdict};
+use crate::verdict::{Broken, Finding, Verdict};
 
 /// More lines than this are cut in the middle.
 const MOST_LINES: usize = 60;
@@ -14,7 +14,7 @@ impl fmt::Display for Verdict {
         let (number, title) = (self.level.number, self.level.title);
         write!(f, "Level {number}, {title}: ")?;
         match &self.result {
-            Outcomes::Unwritten => {
+            Finding::Unwritten => {
                 writeln!(f, "this level is not written yet.\n\n{}\n", self.level.task)?;
                 writeln!(
                     f,
@@ -23,14 +23,14 @@ impl fmt::Display for Verdict {
                     self.level.reading
                 )
             }
-            Outcomes::Hangs => writeln!(
+            Finding::Hangs => writeln!(
                 f,
                 "a run does not end.\n\nThe program goes round without waiting for anything. An \
                  error may come back at once, for instance when the session is over: return it, \
                  or wait."
             ),
-            Outcomes::Broken(broken) => write!(f, "broken.\n\n{broken}"),
-            Outcomes::Passed(costs) => {
+            Finding::Broken(broken) => write!(f, "broken.\n\n{broken}"),
+            Finding::Passed(costs) => {
                 write!(f, "passed.\n\n{}", self.counts)?;
                 let never = self.never_fired();
                 if !never.is_empty() {

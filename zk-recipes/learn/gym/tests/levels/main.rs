@@ -20,21 +20,21 @@ mod verdicts;
 
 use mistakes::MISTAKES;
 use zk_client::Client;
-use zk_gym::{Break, Effort, FOLDER, LEVELS, Lock, Outcomes, Result, Solution, examine};
+use zk_gym::{Break, Effort, FOLDER, Finding, LEVELS, Lock, Result, Solution, examine};
 use zk_recipes::Guard;
 
 /// So many requests show a mistake at most.
 const MOST_REQUESTS: usize = 12;
 
 /// Less than students get: the levels were tried with all of it.
-const EFFORT: Effort = Effort::new(600, 600);
+const EFFORT: Effort = Effort::new(300, 300);
 
 #[test]
 fn each_broken_lock_of_the_course_fails_at_its_level_in_a_short_run_with_its_reason() {
     for mistake in &MISTAKES {
         let level = &LEVELS[mistake.level - 1];
         let verdict = examine(level, &(mistake.solution)(), Effort::WHOLE);
-        let Outcomes::Broken(broken) = verdict.result else {
+        let Finding::Broken(broken) = verdict.result else {
             panic!("{}: {verdict}", mistake.name);
         };
         assert_eq!(broken.kind, mistake.kind, "{}", mistake.name);
@@ -48,7 +48,7 @@ fn each_solution_passes_its_level() {
     for level in LEVELS {
         let solution = solutions::solution(level.number).unwrap();
         let verdict = examine(level, &solution, EFFORT);
-        assert!(matches!(verdict.result, Outcomes::Passed(_)), "{verdict}");
+        assert!(matches!(verdict.result, Finding::Passed(_)), "{verdict}");
         assert_eq!(verdict.never_fired(), [""; 0], "{verdict}");
     }
 }
@@ -59,7 +59,7 @@ fn the_solution_of_a_level_does_not_pass_the_next_one() {
     for (level, next) in [(1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 9)] {
         let solution = solutions::solution(level).unwrap();
         let verdict = examine(&LEVELS[next - 1], &solution, EFFORT);
-        assert!(matches!(verdict.result, Outcomes::Broken(_)), "{level}: {verdict}");
+        assert!(matches!(verdict.result, Finding::Broken(_)), "{level}: {verdict}");
     }
 }
 
@@ -68,7 +68,7 @@ fn each_file_of_students_begins_unwritten() {
     for level in LEVELS {
         let solution = students::solution(level.number).unwrap();
         let verdict = examine(level, &solution, Effort::WHOLE);
-        assert!(matches!(verdict.result, Outcomes::Unwritten), "{}", level.number);
+        assert!(matches!(verdict.result, Finding::Unwritten), "{}", level.number);
     }
 }
 
@@ -77,7 +77,7 @@ fn the_last_solution_passes_every_level_of_its_kind() {
     for level in 1..=6 {
         let solution = solutions::solution(9).unwrap();
         let verdict = examine(&LEVELS[level - 1], &solution, Effort::new(100, 100));
-        assert!(matches!(verdict.result, Outcomes::Passed(_)), "{verdict}");
+        assert!(matches!(verdict.result, Finding::Passed(_)), "{verdict}");
     }
 }
 
@@ -105,9 +105,9 @@ impl Lock for Recipes {
 fn the_lock_of_the_library_passes_the_last_level_and_watches_more_than_the_second_allows() {
     let recipes = Solution::lock(|_| Recipes);
     let verdict = examine(&LEVELS[8], &recipes, EFFORT);
-    assert!(matches!(verdict.result, Outcomes::Passed(_)), "{verdict}");
+    assert!(matches!(verdict.result, Finding::Passed(_)), "{verdict}");
     match examine(&LEVELS[1], &recipes, EFFORT).result {
-        Outcomes::Broken(broken) => assert_eq!(broken.kind, Break::Herd, "{broken}"),
+        Finding::Broken(broken) => assert_eq!(broken.kind, Break::Herd, "{broken}"),
         other => panic!("{other:?}"),
     }
 }

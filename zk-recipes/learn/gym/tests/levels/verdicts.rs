@@ -1,15 +1,15 @@
 //! What the gym says beside "passed": errors of the program itself, what never fired, the page, and
 //! the report.
 
-use zk_client::Client;
-use zk_gym::{Break, Broken, Lock, Outcomes, Result, Solution, examine, report};
+use zk_client::{Client, CreateOptions};
+use zk_gym::{Break, Broken, FOLDER, Finding, Lock, Result, Solution, examine, report};
 
 use crate::mistakes::MISTAKES;
-use crate::{EFFORT, LEVELS, solutions};
+use crate::{EFFORT, LEVELS, naive, solutions};
 
 fn broken(level: usize, solution: &Solution) -> Broken {
     match examine(&LEVELS[level - 1], solution, EFFORT).result {
-        Outcomes::Broken(broken) => *broken,
+        Finding::Broken(broken) => *broken,
         other => panic!("{other:?}"),
     }
 }
@@ -45,6 +45,61 @@ impl Lock for Polls {
     async fn release(&self, _: &Client, (): ()) -> Result<()> {
         Ok(())
     }
+}
+
+/// A queue of nodes that stay when their processes die.
+struct Persistent;
+
+impl Lock for Persistent {
+    type Held = String;
+
+    async fn acquire(&self, client: &Client) -> Result<String> {
+        let options = CreateOptions::persistent().sequential();
+        let ours = client.create(&format!("{FOLDER}/lock-"), b"", &options).await?.path;
+        naive::queue::wait_for_turn(client, &ours).await?;
+        Ok(ours)
+    }
+
+    async fn release(&self, client: &Client, held: String) -> Result<()> {
+        Ok(client.delete(&held, None).await?)
+    }
+}
+
+#[test]
+fn a_node_that_outlives_its_session_is_told() {
+    let broken = broken(3, &Solution::lock(|_| Persistent));
+    assert_eq!((broken.kind, broken.contenders), (Break::Stuck, 1));
+    assert!(broken.reason.contains("is persistent"), "{broken}");
+}
+
+/// Watches the folder, and looks again whenever anything has changed.
+struct WatchesAll;
+
+impl Lock for WatchesAll {
+    type Held = String;
+
+    async fn acquire(&self, client: &Client) -> Result<String> {
+        let ours = naive::queue::join(client, "lock-").await?;
+        loop {
+            let (list, mut watcher) = client.get_children_and_watch(FOLDER).await?;
+            let first = list.names.iter().min_by_key(|name| naive::queue::number(name));
+            if first.is_some_and(|first| ours.ends_with(first)) {
+                return Ok(ours);
+            }
+            watcher.changed().await?;
+        }
+    }
+
+    async fn release(&self, client: &Client, held: String) -> Result<()> {
+        Ok(client.delete(&held, None).await?)
+    }
+}
+
+#[test]
+fn a_watch_on_the_folder_is_a_herd_and_still_a_lock() {
+    let lock = Solution::lock(|_| WatchesAll);
+    assert_eq!(broken(2, &lock).kind, Break::Herd);
+    assert!(matches!(examine(&LEVELS[0], &lock, EFFORT).result, Finding::Passed(_)));
 }
 
 #[test]
