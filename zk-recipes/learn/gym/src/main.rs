@@ -21,7 +21,7 @@ it, and shows the shortest one.
   --all          examine all levels, and go on behind a broken one
   --show         write the run that breaks it as a page of the playground, gym-level-LEVEL.html
   --report FILE  write the results as JSON
-  --quick        leave out most pairs of faults and most seeds
+  --quick        leave out late frames, most pairs of faults and most seeds
   -h, --help     print this text
 
 It ends with 0 if all levels that were examined are passed.";
@@ -71,7 +71,7 @@ fn parse() -> Result<Option<Arguments>, lexopt::Error> {
             Arg::Long("all") => arguments.levels = LEVELS.iter().collect(),
             Arg::Long("show") => arguments.shows = true,
             Arg::Long("report") => arguments.report = Some(PathBuf::from(parser.value()?)),
-            Arg::Long("quick") => arguments.effort = Effort::new(50, 200),
+            Arg::Long("quick") => arguments.effort = Effort::new(32, 50, 200),
             Arg::Value(value) => {
                 let number = value.parse::<usize>()?;
                 let level = LEVELS.iter().find(|level| level.number == number);

@@ -17,9 +17,6 @@ use crate::plan::{Contender, Mode, Plan};
 use crate::process::Make;
 use crate::run::{Outcome, run};
 
-/// At most so many frames of a run are struck at.
-const FRAMES: usize = 64;
-
 /// A run takes some milliseconds. One that takes so long will not end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -29,10 +26,12 @@ const LATER: [u64; 3] = [10, 300, 1000];
 /// So many plans of seeds are run before it is looked whether one of them was broken.
 const SEEDS_AT_ONCE: usize = 500;
 
-/// How many pairs of faults and how many seeds are run.
+/// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Effort {
+    /// At most so many frames of a run are struck at.
+    pub frames: usize,
     /// Pairs of faults, evenly over all.
     pub pairs: usize,
     /// Seeds.
@@ -41,11 +40,11 @@ pub struct Effort {
 
 impl Effort {
     /// What a level is passed by.
-    pub const WHOLE: Self = Self { pairs: 3000, seeds: 3000 };
+    pub const WHOLE: Self = Self { frames: 64, pairs: 3000, seeds: 3000 };
 
     /// Another one.
-    pub const fn new(pairs: usize, seeds: usize) -> Self {
-        Self { pairs, seeds }
+    pub const fn new(frames: usize, pairs: usize, seeds: usize) -> Self {
+        Self { frames, pairs, seeds }
     }
 }
 
@@ -124,7 +123,7 @@ impl<'s> Search<'s> {
         }
         let mut alone = Vec::new();
         for (plan, frames) in plans.iter().zip(frames) {
-            let strikes = self.strikes(&frames);
+            let strikes = self.strikes(frames.get(..effort.frames).unwrap_or(&frames));
             let with = |strike: &Strike| Plan { strikes: vec![*strike], ..plan.clone() };
             let plans = strikes.iter().map(with).collect();
             let briefs = self.run_all(plans, |counts| &mut counts.sweep)?;
@@ -162,7 +161,7 @@ impl<'s> Search<'s> {
                 .filter(move |fault| level.suits(*fault, &what))
                 .map(move |fault| Strike { fault, frame })
         };
-        frames.iter().take(FRAMES).enumerate().flat_map(at).collect()
+        frames.iter().enumerate().flat_map(at).collect()
     }
 
     /// A plan that a seed draws.

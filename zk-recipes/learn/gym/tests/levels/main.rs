@@ -27,7 +27,7 @@ use zk_recipes::Guard;
 const MOST_REQUESTS: usize = 12;
 
 /// Less than students get: the levels were tried with all of it.
-const EFFORT: Effort = Effort::new(300, 300);
+const EFFORT: Effort = Effort::new(28, 300, 300);
 
 #[test]
 fn each_broken_lock_of_the_course_fails_at_its_level_in_a_short_run_with_its_reason() {
@@ -76,7 +76,7 @@ fn each_file_of_students_begins_unwritten() {
 fn the_last_solution_passes_every_level_of_its_kind() {
     for level in 1..=6 {
         let solution = solutions::solution(9).unwrap();
-        let verdict = examine(&LEVELS[level - 1], &solution, Effort::new(100, 100));
+        let verdict = examine(&LEVELS[level - 1], &solution, Effort::new(28, 100, 100));
         assert!(matches!(verdict.result, Finding::Passed(_)), "{verdict}");
     }
 }
