@@ -22,8 +22,13 @@ use crate::record::Break;
 use crate::store::{Store, Till};
 use crate::world::{self, Shared};
 
-/// How long a process rests after an error, after a crash, and after the end of its session.
+/// How long a process rests after an error, twice as long after the next one, and after a crash.
 pub(crate) const REST: Duration = Duration::from_millis(100);
+
+/// So many errors in a row take 25 s, which is longer than anything lasts that goes wrong.
+const ERRORS: u32 = 8;
+
+/// How long a process rests after the end of its session.
 const REBIRTH: Duration = Duration::from_secs(1);
 
 /// What a process takes from the balance, more for later ones.
@@ -248,6 +253,7 @@ impl Part {
         let client = RefCell::new(client);
         let seat = Seat { world: world_of_seat, index, mode, hold, till, gate, client };
         let turns = || world::lock(&world).actors.get(index).map_or(0, |actor| actor.turns_left);
+        let mut errors = 0;
         while turns() > 0 {
             let turn = tokio::select! {
                 biased;
@@ -256,14 +262,16 @@ impl Part {
             };
             match turn {
                 Some(Ok(true)) => {
+                    errors = 0;
                     if let Some(actor) = world::lock(&world).actors.get_mut(index) {
                         actor.turns_left = actor.turns_left.saturating_sub(1);
                     }
                 }
                 Some(Ok(false)) => sleep(REST).await,
                 Some(Err(error)) => {
-                    seat.fails(&error.to_string(), error.is::<Unwritten>());
-                    sleep(REST).await;
+                    errors += 1;
+                    seat.fails(&error.to_string(), error.is::<Unwritten>(), errors);
+                    sleep(REST * (1 << (errors - 1))).await;
                     seat.begin_anew_if_over().await;
                 }
                 None => {
@@ -283,15 +291,18 @@ impl Part {
 }
 
 impl Seat {
-    fn fails(&self, error: &str, is_unwritten: bool) {
+    fn fails(&self, error: &str, is_unwritten: bool, errors: u32) {
         let mut world = world::lock(&self.world);
         world.note(self.index, true, format!("gets an error: {error}"));
+        let who = world::name(self.index);
         if is_unwritten {
             world.record.is_unwritten = true;
             world.changed.notify_one();
         } else if world.strikes.is_empty() {
-            let who = world::name(self.index);
             let text = format!("{who} gets an error, although nothing has gone wrong: {error}");
+            world.violate(Break::Error, vec![self.index], text);
+        } else if errors >= ERRORS {
+            let text = format!("{who} gets one error after another: {error}");
             world.violate(Break::Error, vec![self.index], text);
         }
     }

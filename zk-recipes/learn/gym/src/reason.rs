@@ -28,8 +28,14 @@ pub(crate) fn why(world: &World) -> String {
                              that grows from holder to holder, such as the czxid of your node, \
                              before you read and when you write."
             .to_owned(),
-        Break::Error => "An error in a run in which nothing goes wrong is the program's own. Look \
-                         at the request that was answered with it."
+        Break::Error if world.strikes.is_empty() => {
+            "An error in a run in which nothing goes wrong is the program's own. Look at the \
+             request that was answered with it."
+                .to_owned()
+        }
+        Break::Error => "Nothing that goes wrong lasts that long, and to try again does not help: \
+                         the program has to do something about it. Look at the request that was \
+                         answered with it."
             .to_owned(),
         Break::Panic => "Its message is printed above. Return an error instead.".to_owned(),
         Break::Busy => "Wait for something: for a reply, a notification or a connection. A loop \

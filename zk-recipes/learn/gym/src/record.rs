@@ -51,7 +51,7 @@ pub enum Break {
     Herd,
     /// What one has written was overwritten.
     LostMoney,
-    /// An error, although nothing has gone wrong.
+    /// An error, although nothing has gone wrong, or one error after another.
     Error,
     /// The program panics.
     Panic,

@@ -110,6 +110,15 @@ fn an_error_of_the_program_itself_is_told() {
 }
 
 #[test]
+fn an_error_that_does_not_pass_is_told() {
+    // The folder may be gone there, and this solution does not make it.
+    let broken = broken(6, &solutions::solution(5).unwrap());
+    assert_eq!(broken.kind, Break::Error, "{broken}");
+    assert!(broken.text.contains("one error after another"), "{broken}");
+    assert!(broken.lines.len() < 60, "{broken}");
+}
+
+#[test]
 fn a_panic_is_told() {
     let broken = broken(1, &Solution::lock(|_| Instead(|| panic!("a program of a student"))));
     assert_eq!(broken.kind, Break::Panic);
@@ -137,6 +146,17 @@ fn every_run_is_a_page_with_its_frames_and_a_report() {
         }
         let requests = page.matches("\"role\":\"request\"").count() as u64;
         assert_eq!(why["requests"].as_u64(), Some(requests), "{}", mistake.name);
+    }
+}
+
+#[test]
+fn the_same_program_gets_the_same_verdict() {
+    for mistake in &MISTAKES {
+        let verdict = || {
+            let level = &LEVELS[mistake.level - 1];
+            report(&[examine(level, &(mistake.solution)(), EFFORT)])
+        };
+        assert_eq!(verdict(), verdict(), "{}", mistake.name);
     }
 }
 
