@@ -375,6 +375,41 @@ const CRATES: &[Layers] = &[
             "lib",
         ],
     },
+    Layers {
+        name: "zk-gym",
+        depends_on: &[
+            "zk-proto",
+            "zk-client",
+            "zk-recipes",
+            "zk-embedded",
+            "zk-simulation",
+            "zk-playground",
+        ],
+        modules: &[
+            "fault",
+            "record",
+            "store",
+            "contender",
+            "plan",
+            "level",
+            "world",
+            "network",
+            "strike",
+            "process",
+            "solution",
+            "reason",
+            "run",
+            "search",
+            "textbook_lock",
+            "cost",
+            "trace",
+            "verdict",
+            "words",
+            "report",
+            "main",
+            "lib",
+        ],
+    },
 ];
 
 /// Modules whose files are another crate's examples: `#[path]` says where.
@@ -394,6 +429,7 @@ const OURS: &[&str] = &[
     "zk-fuzz-kit",
     "zk-simulation",
     "zk-playground",
+    "zk-gym",
 ];
 
 /// A crate: the crates that it may depend on, and its source files in import order, as `a/b` for
@@ -410,6 +446,7 @@ impl Layers {
         match self.name {
             "zk-embedded" => tests.join("zk-embedded"),
             "zk-playground" => tests.join("../zk-recipes/learn/playground"),
+            "zk-gym" => tests.join("../zk-recipes/learn/gym"),
             "zk-cli" => tests.join("../zk-recipes/program"),
             name => tests.join("..").join(name),
         }

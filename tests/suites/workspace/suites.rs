@@ -52,6 +52,7 @@ fn every_file_of_tests_is_compiled() {
         ("../fuzz/kit", "tests"),
         ("locks", "tests"),
         ("../zk-recipes/learn/playground", "tests"),
+        ("../zk-recipes/learn/gym", "tests"),
         ("simulation", "tests"),
         ("zk-embedded", "tests"),
         (program, "tests"),

@@ -1,0 +1,141 @@
+//! A run in words and frames, and as a scene that the page of the playground shows.
+//!
+//! What a frame says is read by the playground, as in a recording of `zk tap`.
+
+use std::time::Duration;
+
+use zk_playground::{
+    Event as Shown, Fate, FrameEvent as ShownFrame, Role, Scene, State, Tone, VerdictKind, recorded,
+};
+use zk_tap::Side;
+use zk_tap::recording::Entry;
+
+use crate::record::{Break, Event, FrameEvent, Record, Way};
+use crate::world::name;
+
+const SERVER: &str = "server";
+
+/// How wide a name is in a line.
+const WIDTH: usize = 13;
+
+/// Makes a scene of a run. `title` says which one it is.
+pub(crate) fn scene(title: &str, record: &Record) -> Option<Scene> {
+    // In the order of their times, frames of the record and of the scene are the same.
+    let mut frames = record.events.iter().filter_map(|event| match event {
+        Event::Frame(frame) => Some(frame),
+        Event::Note { .. } => None,
+    });
+    let entries = frames.clone().map(entry).collect::<Vec<_>>();
+    let mut scene = recorded(title, &entries, Duration::ZERO);
+    let mut shown = std::mem::take(&mut scene.events).into_iter();
+    for event in &record.events {
+        let event = match event {
+            Event::Frame(_) => match (shown.next(), frames.next()) {
+                (Some(Shown::Frame(shown)), Some(frame)) => {
+                    Shown::Frame(Box::new(as_it_was(*shown, frame)))
+                }
+                // What is beyond the bound of a scene is left out.
+                _ => break,
+            },
+            Event::Note { at, process, text, is_bad } => {
+                let tone = if *is_bad { Tone::Bad } else { Tone::Plain };
+                let (at_us, who) = (micros(*at), name(*process).to_owned());
+                Shown::Note { at_us, who, text: text.clone(), tone }
+            }
+        };
+        scene.events.push(event);
+    }
+    scene.states = vec![State::default(); scene.events.len().max(1)];
+    scene.ended_us = scene.events.last().map_or(0, Shown::at_us);
+    scene.script.until_ms = scene.ended_us / 1000;
+    let mut names = Vec::new();
+    for event in &scene.events {
+        let who = match event {
+            Shown::Frame(frame) if frame.from == SERVER => &frame.to,
+            Shown::Frame(frame) => &frame.from,
+            Shown::Note { who, .. } => who,
+            _ => continue,
+        };
+        if !names.contains(who) {
+            names.push(who.clone());
+        }
+    }
+    // The lanes of a recording are sessions, and those of a run are processes: never more.
+    let mut lanes = scene.lanes.iter().filter(|lane| lane.kind == "client").cloned();
+    let server = scene.lanes.iter().find(|lane| lane.kind == SERVER).cloned();
+    let mut named = Vec::new();
+    for process in names {
+        let mut lane = lanes.next().or_else(|| named.last().cloned())?;
+        lane.id = process;
+        named.push(lane);
+    }
+    named.extend(server);
+    scene.lanes = named;
+    scene.text = Some(title.to_owned());
+    if let Some(violation) = &record.violation {
+        scene.verdict.holds = false;
+        scene.verdict.text = violation.text.clone();
+        scene.verdict.notifications = record.notifications;
+        scene.verdict.kind = match violation.kind {
+            Break::TwoHolders => VerdictKind::TwoOwners,
+            Break::Herd => VerdictKind::Herd,
+            Break::LostMoney => VerdictKind::LostUpdate,
+            _ => VerdictKind::Stuck,
+        };
+    }
+    Some(scene)
+}
+
+fn entry(frame: &FrameEvent) -> Entry {
+    let from = match frame.way {
+        Way::Up => Side::Client,
+        Way::Down => Side::Server,
+    };
+    let FrameEvent { at, connection, .. } = *frame;
+    Entry::Frame { at, connection, from, payload: frame.payload.to_vec() }
+}
+
+/// A frame with what a recording does not know: whose it is, when it was sent, and its fate.
+fn as_it_was(mut shown: ShownFrame, frame: &FrameEvent) -> ShownFrame {
+    let process = name(frame.process).to_owned();
+    (shown.from, shown.to) = match frame.way {
+        Way::Up => (process, SERVER.to_owned()),
+        Way::Down => (SERVER.to_owned(), process),
+    };
+    shown.sent_us = micros(frame.sent);
+    if frame.is_lost {
+        (shown.fate, shown.arrived_us) = (Fate::Lost, None);
+    }
+    shown
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The lines of a scene, without pings and the handshakes of new sessions.
+pub(crate) fn lines(scene: &Scene) -> Vec<String> {
+    let line = |event: &Shown| match event {
+        Shown::Frame(frame) => {
+            let is_lost = frame.fate == Fate::Lost;
+            let says = &frame.content.summary;
+            let is_shown = match frame.content.role {
+                Role::Ping => false,
+                Role::Connect => is_lost || says.contains("resume") || says.contains("over"),
+                _ => true,
+            };
+            let who = format!("{} -> {}", frame.from, frame.to);
+            let lost = if is_lost { "   LOST" } else { "" };
+            is_shown.then(|| format!("{} {who:WIDTH$}  {says}{lost}", time(frame.at_us)))
+        }
+        Shown::Note { at_us, who, text, .. } => {
+            Some(format!("{} {who:WIDTH$}  {text}", time(*at_us)))
+        }
+        _ => None,
+    };
+    scene.events.iter().filter_map(line).collect()
+}
+
+fn time(micros: u64) -> String {
+    format!("{:>8.3} s", micros as f64 / 1e6)
+}

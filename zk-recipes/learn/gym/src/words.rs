@@ -1,0 +1,110 @@
+//! Verdicts in words, for the one who has written the program.
+
+use std::fmt;
+
+use crate::cost::{Cost, Costs};
+use crate::search::Counts;
+use crate::verdict::{Broken, Finding, Verdict};
+
+/// More lines than this are cut in the middle.
+const MOST_LINES: usize = 60;
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (number, title) = (self.level.number, self.level.title);
+        write!(f, "Level {number}, {title}: ")?;
+        match &self.result {
+            Finding::Unwritten => {
+                writeln!(f, "this level is not written yet.\n\n{}\n", self.level.task)?;
+                writeln!(
+                    f,
+                    "Write it in zk-recipes/learn/gym/students/level_{number}.rs. To read before: \
+                     {} of the book, `cargo doc -p zk-book --no-deps --open`.",
+                    self.level.reading
+                )
+            }
+            Finding::Hangs => writeln!(
+                f,
+                "a run does not end.\n\nThe program goes round without waiting for anything. An \
+                 error may come back at once, for instance when the session is over: return it, \
+                 or wait."
+            ),
+            Finding::Broken(broken) => write!(f, "broken.\n\n{broken}"),
+            Finding::Passed(costs) => {
+                write!(f, "passed.\n\n{}", self.counts)?;
+                let never = self.never_fired();
+                if !never.is_empty() {
+                    writeln!(f, "Kinds of faults that never fired at all: {}.", never.join(", "))?;
+                }
+                write!(f, "\n{costs}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}.\n\nWhy: {}\n", self.text, self.reason)?;
+        let faults = match &self.faults[..] {
+            [] => "no fault".to_owned(),
+            [fault] => format!("one fault ({fault})"),
+            faults => format!("{} faults ({})", faults.len(), faults.join(", ")),
+        };
+        let who = if self.contenders == 1 { "contender" } else { "contenders" };
+        writeln!(
+            f,
+            "The shortest run that was found: {} {who}, {faults}, {} requests. Pings and \
+             handshakes of new sessions are left out.\n",
+            self.contenders, self.requests
+        )?;
+        let cut = self.lines.len().saturating_sub(MOST_LINES);
+        let from = MOST_LINES / 2;
+        for (index, line) in self.lines.iter().enumerate() {
+            match index {
+                _ if index == from && cut > 0 => writeln!(f, "    ... {cut} lines ...")?,
+                _ if index > from && index < from + cut => {}
+                _ => writeln!(f, "{line}")?,
+            }
+        }
+        if !self.not_fired.is_empty() {
+            let faults = self.not_fired.join(", ");
+            writeln!(f, "\nFaults that were set and have found nothing to act on: {faults}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "Nothing was found in {} runs: {} without a fault or with one, {} with two, and {} \
+             that seeds have drawn.",
+            self.runs(),
+            self.sweep,
+            self.pairs,
+            self.seeds
+        )?;
+        if self.faults_set > 0 {
+            writeln!(
+                f,
+                "Of the {} faults that were set in them, {} never fired: there was nothing to act \
+                 on, or the run was over before.",
+                self.faults_set, self.faults_not_fired
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Costs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Requests for a turn        alone   in a crowd of three")?;
+        let rows =
+            [("yours", self.yours), ("the textbook", self.textbook), ("zk-recipes", self.recipes)];
+        for (name, Cost { alone, in_a_crowd }) in rows {
+            writeln!(f, "  {name:<24} {alone:>5.1}   {in_a_crowd:>5.1}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,26 @@
+//! Level 4: a lost reply.
+//!
+//! The connection breaks in front of the reply to a create. The client connects again by itself,
+//! and resumes its session. What does `create` return then, and is the node there?
+//!
+//! Begin with what has passed the level before.
+
+use zk_client::Client;
+use zk_gym::{Lock, Result, unwritten};
+
+/// The lock of one process.
+#[derive(Debug)]
+pub(crate) struct Student;
+
+impl Lock for Student {
+    type Held = String;
+
+    async fn acquire(&self, _client: &Client) -> Result<Self::Held> {
+        unwritten()
+    }
+
+    async fn release(&self, client: &Client, held: Self::Held) -> Result<()> {
+        client.delete(&held, None).await?;
+        Ok(())
+    }
+}

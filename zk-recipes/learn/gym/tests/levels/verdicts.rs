@@ -1,0 +1,172 @@
+//! What the gym says beside "passed": errors of the program itself, what never fired, the page, and
+//! the report.
+
+use zk_client::{Client, CreateOptions};
+use zk_gym::{Break, Broken, FOLDER, Finding, Lock, Result, Solution, examine, report};
+
+use crate::mistakes::MISTAKES;
+use crate::{EFFORT, LEVELS, naive, solutions};
+
+fn broken(level: usize, solution: &Solution) -> Broken {
+    match examine(&LEVELS[level - 1], solution, EFFORT).result {
+        Finding::Broken(broken) => *broken,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Does something else than to acquire a lock.
+struct Instead(fn());
+
+impl Lock for Instead {
+    type Held = ();
+
+    async fn acquire(&self, client: &Client) -> Result<()> {
+        (self.0)();
+        client.get_data("/missing").await?;
+        Ok(())
+    }
+
+    async fn release(&self, _: &Client, (): ()) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Asks whether the lock is free, again and again.
+struct Polls;
+
+impl Lock for Polls {
+    type Held = ();
+
+    async fn acquire(&self, client: &Client) -> Result<()> {
+        while client.exists("/missing").await?.is_none() {}
+        Ok(())
+    }
+
+    async fn release(&self, _: &Client, (): ()) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A queue of nodes that stay when their processes die.
+struct Persistent;
+
+impl Lock for Persistent {
+    type Held = String;
+
+    async fn acquire(&self, client: &Client) -> Result<String> {
+        let options = CreateOptions::persistent().sequential();
+        let ours = client.create(&format!("{FOLDER}/lock-"), b"", &options).await?.path;
+        naive::queue::wait_for_turn(client, &ours).await?;
+        Ok(ours)
+    }
+
+    async fn release(&self, client: &Client, held: String) -> Result<()> {
+        Ok(client.delete(&held, None).await?)
+    }
+}
+
+#[test]
+fn a_node_that_outlives_its_session_is_told() {
+    let broken = broken(3, &Solution::lock(|_| Persistent));
+    assert_eq!((broken.kind, broken.contenders), (Break::Stuck, 1));
+    assert!(broken.reason.contains("is persistent"), "{broken}");
+}
+
+/// Watches the folder, and looks again whenever anything has changed.
+struct WatchesAll;
+
+impl Lock for WatchesAll {
+    type Held = String;
+
+    async fn acquire(&self, client: &Client) -> Result<String> {
+        let ours = naive::queue::join(client, "lock-").await?;
+        loop {
+            let (list, mut watcher) = client.get_children_and_watch(FOLDER).await?;
+            let first = list.names.iter().min_by_key(|name| naive::queue::number(name));
+            if first.is_some_and(|first| ours.ends_with(first)) {
+                return Ok(ours);
+            }
+            watcher.changed().await?;
+        }
+    }
+
+    async fn release(&self, client: &Client, held: String) -> Result<()> {
+        Ok(client.delete(&held, None).await?)
+    }
+}
+
+#[test]
+fn a_watch_on_the_folder_is_a_herd_and_still_a_lock() {
+    let lock = Solution::lock(|_| WatchesAll);
+    assert_eq!(broken(2, &lock).kind, Break::Herd);
+    assert!(matches!(examine(&LEVELS[0], &lock, EFFORT).result, Finding::Passed(_)));
+}
+
+#[test]
+fn an_error_of_the_program_itself_is_told() {
+    let broken = broken(1, &Solution::lock(|_| Instead(|| ())));
+    assert_eq!(broken.kind, Break::Error);
+    assert!(broken.text.contains("NoNode"), "{}", broken.text);
+}
+
+#[test]
+fn an_error_that_does_not_pass_is_told() {
+    // The folder may be gone there, and this solution does not make it.
+    let broken = broken(6, &solutions::solution(5).unwrap());
+    assert_eq!(broken.kind, Break::Error, "{broken}");
+    assert!(broken.text.contains("one error after another"), "{broken}");
+    assert!(broken.lines.len() < 60, "{broken}");
+}
+
+#[test]
+fn a_panic_is_told() {
+    let broken = broken(1, &Solution::lock(|_| Instead(|| panic!("a program of a student"))));
+    assert_eq!(broken.kind, Break::Panic);
+}
+
+#[test]
+fn a_program_that_polls_is_told_so() {
+    let broken = broken(1, &Solution::lock(|_| Polls));
+    assert_eq!((broken.kind, broken.contenders), (Break::Busy, 1));
+}
+
+#[test]
+fn every_run_is_a_page_with_its_frames_and_a_report() {
+    for mistake in &MISTAKES {
+        let verdict = examine(&LEVELS[mistake.level - 1], &(mistake.solution)(), EFFORT);
+        let page = verdict.page().unwrap();
+        let report: serde_json::Value = serde_json::from_str(&report(&[verdict])).unwrap();
+        let level = &report["levels"][0];
+        assert_eq!(level["result"], "broken");
+        let why = &level["broken"];
+        assert_eq!(why["faults_not_fired"], serde_json::json!([]), "{}", mistake.name);
+        // What the lines say is in the data of the page.
+        for text in [&why["text"], &serde_json::json!("create2")] {
+            assert!(page.contains(text.as_str().unwrap()), "{}: {text}", mistake.name);
+        }
+        let requests = page.matches("\"role\":\"request\"").count() as u64;
+        assert_eq!(why["requests"].as_u64(), Some(requests), "{}", mistake.name);
+    }
+}
+
+#[test]
+fn the_same_program_gets_the_same_verdict() {
+    for mistake in &MISTAKES {
+        let verdict = || {
+            let level = &LEVELS[mistake.level - 1];
+            report(&[examine(level, &(mistake.solution)(), EFFORT)])
+        };
+        assert_eq!(verdict(), verdict(), "{}", mistake.name);
+    }
+}
+
+#[test]
+fn the_report_of_a_level_that_is_passed_has_its_costs() {
+    let solution = solutions::solution(2).unwrap();
+    let verdict = examine(&LEVELS[1], &solution, EFFORT);
+    let report: serde_json::Value = serde_json::from_str(&report(&[verdict])).unwrap();
+    let level = &report["levels"][0];
+    assert_eq!((&level["level"], &level["result"]), (&2.into(), &"passed".into()));
+    // A create, a look and a delete.
+    assert_eq!(level["requests_per_turn"]["yours"]["alone"], 3.0);
+}
