@@ -175,10 +175,11 @@ pub(super) fn told(text: &[u8]) -> String {
     if text.is_empty() {
         line = "nothing".to_owned();
     }
-    for (name, value) in text
-        .lines()
-        .filter_map(|line| line.split_once(": ").or(line.split_once('\t')).or(line.split_once('=')))
-    {
+    let fields = text.lines().filter_map(|line| {
+        let split = |at: &str| line.split_once(at);
+        split(": ").or(split("\t")).or(split("=")).or(split(":"))
+    });
+    for (name, value) in fields.filter(|(name, _)| name.starts_with(char::is_alphabetic)) {
         let name = word(name.replace(' ', "-").as_bytes());
         write!(line, " {name}={}", word(value.as_bytes())).ok();
     }

@@ -11,7 +11,26 @@ use anyhow::{Context, Error, Result, bail, ensure};
 use super::release::{Release, Since};
 
 /// The chapters, in the order in which a report has them.
-const FILES: &[&str] = &[include_str!("claims/01-handshake.txt")];
+const FILES: &[&str] = &[
+    include_str!("claims/01-handshake.txt"),
+    include_str!("claims/02-sessions.txt"),
+    include_str!("claims/03-requests.txt"),
+    include_str!("claims/04-create.txt"),
+    include_str!("claims/05-delete.txt"),
+    include_str!("claims/06-data.txt"),
+    include_str!("claims/07-children.txt"),
+    include_str!("claims/08-stat.txt"),
+    include_str!("claims/09-paths.txt"),
+    include_str!("claims/10-watches.txt"),
+    include_str!("claims/11-persistent.txt"),
+    include_str!("claims/12-rearm.txt"),
+    include_str!("claims/13-multi.txt"),
+    include_str!("claims/14-multi-read.txt"),
+    include_str!("claims/15-access.txt"),
+    include_str!("claims/16-identities.txt"),
+    include_str!("claims/17-limits.txt"),
+    include_str!("claims/18-words.txt"),
+];
 
 /// The number of a claim, which never changes: the chapter's and its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,7 +110,7 @@ pub(super) fn all() -> Result<Vec<Claim>> {
         for (index, line) in file.lines().enumerate() {
             let place = || format!("line {} of chapter {chapter:?}: {line:?}", index + 1);
             let line = line.trim_end();
-            if line.is_empty() || line.starts_with('#') {
+            if line.is_empty() || line.trim_start().starts_with('#') {
             } else if let Some(title) = line.strip_prefix("chapter ") {
                 chapter = Some(title);
             } else if let Some(releases) = line.strip_prefix("seen ") {

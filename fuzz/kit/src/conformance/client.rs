@@ -218,16 +218,27 @@ impl Client {
         Ok(())
     }
 
-    /// What the server says until it closes the connection.
+    /// The next frame, whatever it is.
+    pub(super) async fn payload(&mut self) -> Result<String> {
+        let frame = self.frame().await?;
+        Ok(frame.map_or_else(told, |payload| format!("frame body={}", payload.len())))
+    }
+
+    /// Sends a four-letter word over a new connection, and returns what the server says.
     pub(super) async fn word(&mut self, bytes: &[u8]) -> Result<String> {
         self.dial().await?;
         self.write(bytes).await;
-        let connection = self.connection.take();
-        let Ok(text) = connection.context("no connection")?.text().await else {
-            return Ok("silence".to_owned());
-        };
-        let text = answer::told(&text);
         self.frames.push(format!("{} > {}", self.name, bytes.escape_ascii()));
+        self.text().await
+    }
+
+    /// What the server says until it closes the connection.
+    pub(super) async fn text(&mut self) -> Result<String> {
+        let connection = self.connection.take();
+        let text = match connection.context("no connection")?.text().await {
+            Ok(text) => answer::told(&text),
+            Err(end) => told(end),
+        };
         self.frames.push(format!("{} < {text}", self.name));
         Ok(text)
     }

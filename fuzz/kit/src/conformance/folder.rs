@@ -22,7 +22,8 @@ async fn ask(client: &mut Client, requests: &[String]) -> Result<Vec<String>> {
     let mut replies = Vec::new();
     for requests in requests.chunks(100) {
         for request in requests {
-            client.send(&Request::parse(request, "")?).await?;
+            let (name, rest) = request.split_once(' ').unwrap_or((request, ""));
+            client.send(&Request::parse(name, rest, "")?).await?;
         }
         for _ in requests {
             replies.push(client.reply().await?);

@@ -15,7 +15,7 @@ impl Names {
         self.0.insert(name.to_owned(), value);
     }
 
-    /// Replaces `{name}` and `{name+3}` by what they stand for. Unknown names stay.
+    /// Replaces `{name}`, `{name+3}` and `{name-3}` by what they stand for. Unknown names stay.
     pub(super) fn fill(&self, text: &str) -> String {
         let mut filled = String::new();
         let mut rest = text;
@@ -32,14 +32,21 @@ impl Names {
     }
 
     fn value(&self, name: &str) -> Option<String> {
-        let Some((name, more)) = name.split_once('+') else { return self.0.get(name).cloned() };
+        let Some(at) = name.find(['+', '-']) else { return self.0.get(name).cloned() };
+        let (name, more) = name.split_at_checked(at)?;
         let value: i64 = self.0.get(name)?.parse().ok()?;
         Some((value + more.parse::<i64>().ok()?).to_string())
     }
 }
 
+/// The expectation of an answer that may be any.
+const ANYTHING: &str = "*";
+
 /// Whether an outcome is as expected. Gives values names if the expectation has `field=?name`.
 pub(super) fn fits(expected: &str, outcome: &str, names: &mut Names) -> bool {
+    if expected == ANYTHING {
+        return true;
+    }
     let expected: Vec<_> = expected.split(" ; ").collect();
     let parts: Vec<_> = outcome.split(" ; ").collect();
     expected.len() == parts.len()
@@ -61,6 +68,7 @@ fn part_fits(expected: &str, part: &str, names: &mut Names) -> bool {
             match operator {
                 _ if wanted == "*" => true,
                 "=" => value == wanted,
+                "~" => value.contains(&wanted),
                 "!=" => value != wanted,
                 ">" => order().is_some_and(std::cmp::Ordering::is_gt),
                 _ => order().is_some_and(std::cmp::Ordering::is_lt),
@@ -77,7 +85,7 @@ pub(super) fn shown(expected: &str, outcome: &str) -> String {
 
 /// Splits a word into the name of a field, a comparison, and a value.
 fn operator(word: &str) -> Option<(&str, &str, &str)> {
-    let at = word.find(['=', '!', '<', '>'])?;
+    let at = word.find(['=', '!', '<', '>', '~'])?;
     let (name, rest) = word.split_at_checked(at)?;
     let length = if rest.starts_with("!=") { 2 } else { 1 };
     let (operator, value) = rest.split_at_checked(length)?;

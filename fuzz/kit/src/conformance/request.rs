@@ -130,8 +130,7 @@ pub(super) fn letters(perms: i32) -> String {
 
 impl Request {
     /// Makes a request of what a claim says, if it is one.
-    pub(super) fn parse(text: &str, folder: &str) -> Result<Self> {
-        let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
+    pub(super) fn parse(name: &str, rest: &str, folder: &str) -> Result<Self> {
         let words = Words::new(rest, folder);
         let mut body = BytesMut::new();
         let op = match name {

@@ -91,7 +91,7 @@ async fn unmet(stage: &mut Stage<'_>, claim: &Claim) -> Option<String> {
             (told == "refused").then(|| format!("the server does not allow the word {word}"))
         }
         (kind, _) => {
-            let step = Step::of("probe", "createTTL $/probe");
+            let step = Step::of("probe", "createTTL $-probe");
             let has_ttl = stage.perform(&step).await.is_ok_and(|outcome| outcome.starts_with("ok"));
             match (kind, has_ttl) {
                 ("ttl", false) => Some("the server has no nodes with a time to live".to_owned()),
@@ -112,7 +112,7 @@ impl Stage<'_> {
             let outcome = outcome.replace(&self.folder, "$");
             let expected = step.expected(self.setting.release);
             let is_expected = match expected {
-                Some(expected) => fits(expected, &outcome, &mut self.names),
+                Some(expected) => fits(&repeated(expected), &outcome, &mut self.names),
                 None => !outcome.starts_with("failed"),
             };
             let mut line = line(self.setting, step, &outcome, is_expected);
@@ -136,7 +136,9 @@ impl Stage<'_> {
         let client = self.client(step.client);
         match verb {
             "connect" => return client.connect(&words, resumed).await,
-            "word" => return client.word(rest.as_bytes()).await,
+            "word" => return client.word(rest.replace("\\n", "\n").as_bytes()).await,
+            "text" => return client.text().await,
+            "frame" => return client.payload().await,
             "raw" => {
                 if !client.is_connected() {
                     client.dial().await?;
@@ -155,9 +157,9 @@ impl Stage<'_> {
             client.connect(&Words::new("", ""), None).await?;
         }
         if verb == "events" {
-            return client.events(&Request::parse("sync /", "")?).await;
+            return client.events(&Request::parse("sync", "/", "")?).await;
         }
-        client.send(&Request::parse(&text, &folder)?).await?;
+        client.send(&Request::parse(verb, &repeated(rest), &folder)?).await?;
         match step.expected(self.setting.release) {
             None => Ok("ok".to_owned()),
             Some(_) => self.client(step.client).reply().await,
@@ -198,6 +200,17 @@ impl Stage<'_> {
         }
         Ok(())
     }
+}
+
+/// `a ; b x3` as `a ; b ; b ; b`.
+fn repeated(text: &str) -> String {
+    let part = |part: &str| match part.rsplit_once(" x") {
+        Some((what, times)) if times.parse::<usize>().is_ok() => {
+            vec![what; times.parse().unwrap_or(1)].join(" ; ")
+        }
+        _ => part.to_owned(),
+    };
+    text.split(" ; ").map(part).collect::<Vec<_>>().join(" ; ")
 }
 
 /// Bytes from pairs of hexadecimal digits.
