@@ -32,6 +32,12 @@ const FILES: &[&str] = &[
     include_str!("claims/18-words.txt"),
 ];
 
+/// What stands in front of the lines of a claim.
+const INDENT: &str = "  ";
+
+/// What stands in front of a line that continues the one before.
+const CONTINUED: &str = "    ";
+
 /// The number of a claim, which never changes: the chapter's and its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Number {
@@ -63,15 +69,15 @@ impl fmt::Display for Number {
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
     pub(super) number: Number,
-    pub(super) chapter: &'static str,
-    pub(super) sentence: &'static str,
+    pub(super) chapter: String,
+    pub(super) sentence: String,
     /// The releases that know what it is about.
     pub(super) since: Since,
     /// The releases on which the steps were seen to hold. What else is expected was read in the
     /// sources.
     pub(super) seen: Vec<Release>,
     /// What the server must have, by its name.
-    pub(super) needs: Option<&'static str>,
+    pub(super) needs: Option<String>,
     pub(super) steps: Vec<Step>,
 }
 
@@ -79,25 +85,26 @@ pub(super) struct Claim {
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     /// The client's letter.
-    pub(super) client: &'static str,
-    pub(super) deed: &'static str,
+    pub(super) client: String,
+    pub(super) deed: String,
     /// `None` for a request that is sent only; a later step has its reply.
-    expected: Option<&'static str>,
+    expected: Option<String>,
     /// What is expected of older releases.
-    before: Option<(Since, &'static str)>,
+    before: Option<(Since, String)>,
 }
 
 impl Step {
     /// A step that no file has.
-    pub(super) const fn of(client: &'static str, deed: &'static str) -> Self {
-        Self { client, deed, expected: Some(""), before: None }
+    pub(super) fn of(client: &str, deed: &str) -> Self {
+        let (client, deed) = (client.to_owned(), deed.to_owned());
+        Self { client, deed, expected: Some(String::new()), before: None }
     }
 
     /// What a server of this release answers.
-    pub(super) fn expected(&self, release: Release) -> Option<&'static str> {
+    pub(super) fn expected(&self, release: Release) -> Option<&str> {
         match &self.before {
             Some((since, before)) if !since.includes(release) => Some(before),
-            _ => self.expected,
+            _ => self.expected.as_deref(),
         }
     }
 }
@@ -106,27 +113,25 @@ impl Step {
 pub(super) fn all() -> Result<Vec<Claim>> {
     let mut claims: Vec<Claim> = Vec::new();
     for file in FILES {
-        let (mut chapter, mut seen) = (None, Vec::new());
-        for (index, line) in file.lines().enumerate() {
-            let place = || format!("line {} of chapter {chapter:?}: {line:?}", index + 1);
-            let line = line.trim_end();
-            if line.is_empty() || line.trim_start().starts_with('#') {
-            } else if let Some(title) = line.strip_prefix("chapter ") {
-                chapter = Some(title);
+        let (mut chapter, mut seen) = (String::new(), Vec::new());
+        for line in whole_lines(file) {
+            let place = || format!("in chapter {chapter:?}: {line:?}");
+            if let Some(title) = line.strip_prefix("chapter ") {
+                chapter = title.to_owned();
             } else if let Some(releases) = line.strip_prefix("seen ") {
                 seen = releases_of(releases).with_context(place)?;
-            } else if let Some(rest) = line.strip_prefix("  ") {
+            } else if let Some(step) = line.strip_prefix(INDENT) {
                 let claim = claims.last_mut().with_context(place)?;
-                claim.add(rest.trim_start()).with_context(place)?;
+                claim.add(step).with_context(place)?;
             } else {
                 let (number, sentence) = line.split_once(' ').with_context(place)?;
                 let number = number.parse().with_context(place)?;
-                let behind = claims.last().is_none_or(|last| last.number < number);
-                ensure!(behind, "the numbers do not rise in {}", place());
+                let is_behind = claims.last().is_none_or(|last| last.number < number);
+                ensure!(is_behind, "the numbers do not rise {}", place());
                 claims.push(Claim {
                     number,
-                    chapter: chapter.with_context(place)?,
-                    sentence,
+                    chapter: chapter.clone(),
+                    sentence: sentence.to_owned(),
                     since: Since::ALWAYS.parse()?,
                     seen: seen.clone(),
                     needs: None,
@@ -136,6 +141,19 @@ pub(super) fn all() -> Result<Vec<Claim>> {
         }
     }
     Ok(claims)
+}
+
+/// The lines without comments, each with the lines that continue it.
+fn whole_lines(file: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for line in file.lines().map(str::trim_end) {
+        match (line.strip_prefix(CONTINUED), lines.last_mut()) {
+            (Some(rest), Some(last)) => *last += &format!(" {}", rest.trim_start()),
+            _ if line.is_empty() || line.trim_start().starts_with('#') => {}
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    lines
 }
 
 fn releases_of(text: &str) -> Result<Vec<Release>> {
@@ -149,7 +167,7 @@ impl Claim {
     }
 
     /// Adds an indented line.
-    fn add(&mut self, line: &'static str) -> Result<()> {
+    fn add(&mut self, line: &str) -> Result<()> {
         if let Some(since) = line.strip_prefix("since ") {
             self.since = since.parse()?;
         } else if let Some(releases) = line.strip_prefix("seen ") {
@@ -157,17 +175,18 @@ impl Claim {
         } else if line == "read" {
             self.seen.clear();
         } else if let Some(needs) = line.strip_prefix("needs ") {
-            self.needs = Some(needs);
+            self.needs = Some(needs.to_owned());
         } else if let Some(rest) = line.strip_prefix("before ") {
             let (since, expected) = rest.split_once(" => ").context("no =>")?;
             let step = self.steps.last_mut().context("before what?")?;
             ensure!(step.expected.is_some(), "nothing is expected there");
-            step.before = Some((since.parse()?, expected));
+            step.before = Some((since.parse()?, expected.to_owned()));
         } else if let Some((client, deed)) = line.split_once(": ") {
             let (deed, expected) = deed.split_once(" => ").unwrap_or((deed, "ok"));
-            self.steps.push(Step { client, deed, expected: Some(expected), before: None });
+            let expected = Some(expected.to_owned());
+            self.steps.push(Step { expected, ..Step::of(client, deed) });
         } else if let Some((client, deed)) = line.split_once("+ ") {
-            self.steps.push(Step { client, deed, expected: None, before: None });
+            self.steps.push(Step { expected: None, ..Step::of(client, deed) });
         } else {
             bail!("it is no step");
         }

@@ -220,8 +220,8 @@ impl Plan {
     fn line(&self, claim: &Claim, verdict: Verdict) -> Line {
         Line {
             number: claim.number,
-            chapter: claim.chapter.to_owned(),
-            sentence: claim.sentence.to_owned(),
+            chapter: claim.chapter.clone(),
+            sentence: claim.sentence.clone(),
             since: claim.since.to_string(),
             evidence: claim.evidence(),
             verdict,

@@ -83,7 +83,7 @@ fn line(setting: &Setting, step: &Step, outcome: &str, is_expected: bool) -> Ste
 
 /// Why a claim cannot be tried on this server, if it cannot.
 async fn unmet(stage: &mut Stage<'_>, claim: &Claim) -> Option<String> {
-    let needs = claim.needs?;
+    let needs = claim.needs.as_deref()?;
     let mut probe = Client::new("probe", &stage.setting.address, stage.setting.patience);
     match needs.split_once(' ').unwrap_or((needs, "")) {
         ("word", word) => {
@@ -127,13 +127,13 @@ impl Stage<'_> {
     }
 
     async fn perform(&mut self, step: &Step) -> Result<String> {
-        let text = self.names.fill(step.deed);
+        let text = self.names.fill(&step.deed);
         let (verb, rest) = text.split_once(' ').unwrap_or((&text, ""));
         let folder = self.folder.clone();
         let words = Words::new(rest, &folder);
         let resumed = words.value("as").map(|name| self.client(name).session);
         let resumed = resumed.map(|session| session.context("no session")).transpose()?;
-        let client = self.client(step.client);
+        let client = self.client(&step.client);
         match verb {
             "connect" => return client.connect(&words, resumed).await,
             "word" => return client.word(rest.replace("\\n", "\n").as_bytes()).await,
@@ -162,7 +162,7 @@ impl Stage<'_> {
         client.send(&Request::parse(verb, &repeated(rest), &folder)?).await?;
         match step.expected(self.setting.release) {
             None => Ok("ok".to_owned()),
-            Some(_) => self.client(step.client).reply().await,
+            Some(_) => self.client(&step.client).reply().await,
         }
     }
 

@@ -96,14 +96,14 @@ pub(super) fn list(claims: &[Claim]) -> String {
     let mut chapter = "";
     for claim in claims {
         if claim.chapter != chapter {
-            chapter = claim.chapter;
+            chapter = &claim.chapter;
             out += &format!("\n{chapter}\n");
         }
         let (number, since) = (claim.number, &claim.since);
         out += &format!("  {number:6} {}\n", claim.sentence);
         out += &format!("         since {since}, {}\n", claim.evidence());
         for step in &claim.steps {
-            let (client, deed) = (step.client, step.deed);
+            let (client, deed) = (&step.client, &step.deed);
             let expected = step.expected(Release::NEWEST);
             let expected = expected.map_or_else(String::new, |it| format!(" => {it}"));
             out += &format!("         {client}: {deed}{expected}\n");
