@@ -210,6 +210,23 @@ impl Client {
         }
     }
 
+    /// Closes the session, if there is a connection that has it, and then the connection.
+    pub(super) async fn close(&mut self) -> Result<()> {
+        const XID: Xid = Xid(i32::MAX);
+        if self.session.is_none() || self.is_over {
+            return Ok(());
+        }
+        self.send(&Request { op: OpCode::CLOSE_SESSION, xid: Some(XID.0), body: Vec::new() })
+            .await?;
+        while self.is_connected() {
+            if let Ok(payload) = self.frame().await? {
+                let header = ReplyHeader::decode(&mut Reader::new(&payload));
+                self.is_over |= header.is_ok_and(|it| (it.xid, it.error) == (XID, ErrorCode::OK));
+            }
+        }
+        Ok(())
+    }
+
     /// Closes the connection, and waits until the server has noticed. The session stays.
     pub(super) async fn cut(&mut self) -> Result<()> {
         if let Some(connection) = self.connection.take() {

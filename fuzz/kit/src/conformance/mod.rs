@@ -199,6 +199,7 @@ impl Plan {
             Ok((steps, frames)) => {
                 let is_expected = steps.iter().all(|step| step.is_expected);
                 let known = self.options.allowed.reason(claim.number);
+                let known = known.or(self.like.known.reason(claim.number));
                 line.verdict = match (is_expected, known) {
                     (true, _) => Verdict::AsExpected,
                     (false, None) => Verdict::Unexpected,

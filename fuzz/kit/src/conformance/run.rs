@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tokio::time::timeout;
-use zk_proto::{OpCode, digest};
+use zk_proto::digest;
 
 use super::claim::{Claim, Step};
 use super::client::Client;
@@ -181,21 +181,13 @@ impl Stage<'_> {
     /// Closes all sessions. Those with a connection come first, since a session may have moved from
     /// one client to another.
     async fn leave(&mut self) -> Result<()> {
-        let close = Request { op: OpCode::CLOSE_SESSION, xid: None, body: Vec::new() };
-        for is_connected in [true, false] {
-            for client in &mut self.clients {
-                let Some(session) = client.session else { continue };
-                if client.is_over || client.is_connected() != is_connected {
-                    continue;
-                }
-                client.is_over = true;
-                if !is_connected {
-                    client.connect(&Words::new("", ""), Some(session)).await?;
-                }
-                client.send(&close).await?;
-                while client.is_connected() {
-                    client.end(false).await?;
-                }
+        for client in &mut self.clients {
+            client.close().await?;
+        }
+        for client in &mut self.clients {
+            if let Some(session) = client.session.filter(|_| !client.is_over) {
+                client.connect(&Words::new("", ""), Some(session)).await?;
+                client.close().await?;
             }
         }
         Ok(())
