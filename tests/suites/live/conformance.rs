@@ -10,8 +10,8 @@ use zk_test_support::server::{ServerConfig, Standalone, four_letter};
 /// How many claims there are at least.
 const CLAIMS: usize = 750;
 
-/// Nothing is unexpected, with nodes that have a time to live and without. Each claim that says that
-/// it was seen on this release is tried on one of the two servers.
+/// Nothing is unexpected, with nodes that have a time to live and without. Each claim that says it
+/// was seen on this release is tried on one of the two servers.
 #[tokio::test]
 async fn all_claims_hold_and_those_that_were_seen_are_seen_again() -> Result<()> {
     let extended = ("zookeeper.extendedTypesEnabled".to_owned(), "true".to_owned());
