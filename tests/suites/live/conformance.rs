@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::future::pending;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use zk_fuzz_kit::conformance::{Format, Line, Options, Plan, Verdict};
-use zk_test_support::server::{ServerConfig, Standalone, four_letter};
+use zk_test_support::server::{Ensemble, ServerConfig, Standalone, four_letter};
 
 /// How many claims there are at least.
 const CLAIMS: usize = 750;
@@ -41,5 +41,21 @@ async fn all_claims_hold_and_those_that_were_seen_are_seen_again() -> Result<()>
     }
     let unseen: Vec<_> = unseen.difference(&seen).map(ToString::to_string).collect();
     assert!(unseen.is_empty(), "{unseen:?}");
+    Ok(())
+}
+
+/// A server of an ensemble answers like one that is alone, and what could stop it is left out.
+#[tokio::test]
+async fn all_claims_hold_on_each_server_of_an_ensemble() -> Result<()> {
+    let ensemble = Ensemble::start(3).await?;
+    ensemble.wait_for_all().await?;
+    let leader = ensemble.leader().await.context("no leader")?;
+    for member in [leader, (leader + 1) % 3] {
+        let address = ensemble.members()[member].address();
+        let report = Plan::new(Options::new(&address)).await?.run(pending()).await?;
+        println!("{}", report.summary());
+        assert!(report.is_good(), "{}", report.print(Format::Text)?);
+        assert!(report.count(Verdict::AsExpected) >= CLAIMS, "{}", report.summary());
+    }
     Ok(())
 }

@@ -76,8 +76,8 @@ pub(super) struct Claim {
     /// The releases on which the steps were seen to hold. What else is expected was read in the
     /// sources.
     pub(super) seen: Vec<Release>,
-    /// What the server must have, by its name.
-    pub(super) needs: Option<String>,
+    /// What the server must have or be, by its name.
+    pub(super) needs: Vec<String>,
     pub(super) steps: Vec<Step>,
 }
 
@@ -134,7 +134,7 @@ pub(super) fn all() -> Result<Vec<Claim>> {
                     sentence: sentence.to_owned(),
                     since: Since::ALWAYS.parse()?,
                     seen: seen.clone(),
-                    needs: None,
+                    needs: Vec::new(),
                     steps: Vec::new(),
                 });
             }
@@ -175,7 +175,7 @@ impl Claim {
         } else if line == "read" {
             self.seen.clear();
         } else if let Some(needs) = line.strip_prefix("needs ") {
-            self.needs = Some(needs.to_owned());
+            self.needs.push(needs.to_owned());
         } else if let Some(rest) = line.strip_prefix("before ") {
             let (since, expected) = rest.split_once(" => ").context("no =>")?;
             let step = self.steps.last_mut().context("before what?")?;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use zk_embedded::{Config, Server, ServerVersion};
-use zk_fuzz_kit::conformance::{Allowed, Like, Options, Plan, Release, Report, Verdict};
+use zk_embedded::{Config, Ensemble, Server, ServerVersion};
+use zk_fuzz_kit::conformance::{Allowed, Format, Like, Options, Plan, Release, Report, Verdict};
 use zk_proto::any::{Frame, Message};
 use zk_proto::{ErrorCode, EventType, OpCode};
 
@@ -15,6 +15,9 @@ use crate::server::{Asked, DEADLINE, relay};
 
 /// How many claims hold at least, whatever the settings of a server are.
 const CLAIMS: usize = 750;
+
+/// Why a claim is not for an ensemble.
+const TOO_HARSH: &str = "it can stop an ensemble";
 
 async fn embedded(version: ServerVersion, extended_types: bool) -> Server {
     let config = Config::new()
@@ -41,13 +44,29 @@ async fn all_claims_hold_on_the_embedded_server() {
     for (version, extended_types) in cases {
         let server = embedded(version, extended_types).await;
         let report = report(Options::new(server.address())).await;
-        let text = report.print(zk_fuzz_kit::conformance::Format::Text).unwrap();
+        let text = report.print(Format::Text).unwrap();
         assert!(report.is_good(), "{text}");
         assert!(report.count(Verdict::AsExpected) >= CLAIMS, "{text}");
         let like = if version == ServerVersion::V3_8 { "apache-3.8.0" } else { "apache-3.9.3" };
         assert_eq!(report.like, like);
         check_is_clean(&server);
     }
+}
+
+/// A follower answers like a server that is alone. What could stop an ensemble is not sent to it.
+#[tokio::test]
+async fn all_claims_hold_on_a_follower_but_those_that_could_stop_an_ensemble() {
+    let config = Config::new().tick_time(Duration::from_millis(200));
+    let ensemble = Ensemble::start(config, 3).await.unwrap();
+    let follower = (0..3).find(|member| *member != ensemble.leader()).unwrap();
+    let report = report(Options::new(ensemble.address(follower))).await;
+    assert!(report.is_good(), "{}", report.print(Format::Text).unwrap());
+    let skipped = report.claims.iter().filter(|line| line.why.as_deref() == Some(TOO_HARSH));
+    let skipped: Vec<_> = skipped.map(|line| line.number.to_string()).collect();
+    assert_eq!(skipped, ["4.61", "4.63", "4.73", "5.22", "6.37", "15.92", "17.10"]);
+    let left = ensemble.member(follower, |core| core.children("/"));
+    assert_eq!(left.unwrap(), ["zookeeper"]);
+    assert_eq!(ensemble.sessions(), []);
 }
 
 /// What a release does is not what another does: where the claims tell them apart, they say so.
