@@ -1,5 +1,7 @@
-//! `zk-fuzz`: a server against zk-embedded, a client against a hostile server, and seeds for the
-//! fuzz targets.
+//! `zk-fuzz`: a server against zk-embedded, a server against claims, a client against a hostile
+//! server, and seeds for the fuzz targets.
+
+mod conform;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -35,6 +37,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Subcommands {
     Server(ServerArguments),
+    Conformance(conform::ConformanceArguments),
     Replay(ReplayArguments),
     Client(ClientArguments),
     Show(ShowArguments),
@@ -284,6 +287,7 @@ fn main() -> ExitCode {
             runtime.block_on(async {
                 match arguments.command {
                     Subcommands::Server(arguments) => server(arguments).await,
+                    Subcommands::Conformance(arguments) => conform::run(arguments).await,
                     Subcommands::Replay(arguments) => replay(arguments).await,
                     Subcommands::Client(arguments) => client(arguments).await,
                     Subcommands::Show(arguments) => show(&arguments),

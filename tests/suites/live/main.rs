@@ -5,6 +5,7 @@
 
 mod chaos;
 mod client;
+mod conformance;
 mod costs;
 mod differential;
 mod harness;

@@ -10,13 +10,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
 use zk_proto::*;
 
 use super::show::Witness;
 use super::step::{CLIENTS, Deed, Handshake, IDENTITIES, Proof, Request, Step};
+use crate::connection::Connection;
 
 /// One server, and the clients that take turns on it.
 pub(super) struct Side {
@@ -36,15 +34,6 @@ struct Client {
     connection: Option<Connection>,
     session: Option<(SessionId, Password)>,
     closed: Option<(SessionId, Password)>,
-}
-
-/// The reason why no frame came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// The server closed the connection.
-    Closed,
-    /// The server sent nothing for too long.
-    Silent,
 }
 
 impl Side {
@@ -369,49 +358,4 @@ fn encode(wire: &mut BytesMut, request: &Request, last: Zxid) -> Result<(), Enco
         RequestHeader { xid: *xid, op: *op }.encode(writer);
         writer.put(&body);
     })
-}
-
-/// A connection to a server, frame by frame.
-struct Connection {
-    stream: TcpStream,
-    input: BytesMut,
-    patience: Duration,
-}
-
-impl Connection {
-    async fn open(address: &str, patience: Duration) -> Result<Self> {
-        let connected = timeout(patience, TcpStream::connect(address)).await;
-        let stream = connected.context("no connection in time")?.context("no connection")?;
-        stream.set_nodelay(true)?;
-        Ok(Self { stream, input: BytesMut::new(), patience })
-    }
-
-    /// An error is ignored: that the server has closed the connection, or does not read, shows when
-    /// its reply is read.
-    async fn send(&mut self, bytes: &[u8]) {
-        timeout(self.patience, self.stream.write_all(bytes)).await.ok();
-    }
-
-    /// Ends the connection and waits until the server knows, and has removed its watches: on 3.8 a
-    /// checkWatches of another client finds them.
-    async fn cut(mut self) -> Result<(), DecodeError> {
-        self.stream.shutdown().await.ok();
-        while self.frame().await?.is_ok() {}
-        Ok(())
-    }
-
-    async fn frame(&mut self) -> Result<Result<Bytes, End>, DecodeError> {
-        loop {
-            if let Some(payload) = frame::split(&mut self.input, frame::CLIENT_FRAME_LIMIT)? {
-                return Ok(Ok(payload));
-            }
-            // An end and a reset count as the same: which of them it is depends on what was in
-            // flight.
-            match timeout(self.patience, self.stream.read_buf(&mut self.input)).await {
-                Ok(Ok(0) | Err(_)) => return Ok(Err(End::Closed)),
-                Ok(Ok(_)) => {}
-                Err(_) => return Ok(Err(End::Silent)),
-            }
-        }
-    }
 }

@@ -71,6 +71,51 @@ async fn a_difference_is_a_file_that_can_be_shown_and_replayed() {
 }
 
 #[tokio::test]
+async fn a_report_has_three_formats_and_an_exit_status() {
+    let folder = tempfile::tempdir().unwrap();
+    let right = embedded().await;
+    let mut tasks = tokio::task::JoinSet::new();
+    // A setData that makes version 2 says that it made version 3.
+    let wrong = planted(right.address().to_owned(), &mut tasks).await;
+    let on = |server| ["conformance", "--server", server, "--only", "6.14,6.5,18.1"];
+
+    let (status, output, told) = run(folder.path(), &on(right.address())).await;
+    assert_eq!(status, 0, "{output}{told}");
+    assert!(output.contains("3 as expected, 0 unexpected"), "{output}");
+    assert!(told.contains("creates /zk-conformance-"), "{told}");
+    let (status, output, _) = run(folder.path(), &on(&wrong)).await;
+    assert_eq!(status, 1, "{output}");
+    assert!(output.contains("6.14   UNEXPECTED"), "{output}");
+    assert!(output.contains("version=3") && output.contains("expected ok version=2"), "{output}");
+
+    let json = [&on(&wrong)[..], &["--format", "json", "--frames"]].concat();
+    let (status, output, _) = run(folder.path(), &json).await;
+    let report: serde_json::Value = serde_json::from_str(&output).unwrap();
+    let verdicts: Vec<_> = report["claims"].as_array().unwrap().iter().collect();
+    let verdicts: Vec<_> =
+        verdicts.iter().map(|claim| (&claim["number"], &claim["verdict"])).collect();
+    let expected =
+        serde_json::json!(["6.5", "as-expected", "6.14", "unexpected", "18.1", "as-expected"]);
+    let flat: Vec<_> =
+        verdicts.into_iter().flat_map(|(number, verdict)| [number, verdict]).collect();
+    assert_eq!((status, serde_json::json!(flat)), (1, expected));
+    assert!(output.contains("setData Ok"), "the frames: {output}");
+
+    std::fs::write(folder.path().join("known"), "6.14 # <planted>\n").unwrap();
+    let page = [&on(&wrong)[..], &["--format", "html", "--allow", "known"]].concat();
+    let (status, output, _) = run(folder.path(), &page).await;
+    assert_eq!(status, 0, "{output}");
+    assert!(
+        output.starts_with("<!DOCTYPE html>") && output.contains("&lt;planted&gt;"),
+        "{output}"
+    );
+
+    let (status, output, _) = run(folder.path(), &["conformance", "--list"]).await;
+    assert!(status == 0 && output.lines().any(|line| line.starts_with("  6.14 ")), "{output}");
+    assert_eq!(right.children("/"), ["zookeeper"]);
+}
+
+#[tokio::test]
 async fn a_client_that_fails_is_found() {
     let folder = tempfile::tempdir().unwrap();
     // It speaks no ZooKeeper, and the text that it prints stands for a crash.
@@ -89,6 +134,9 @@ async fn what_cannot_run_is_told_apart_from_a_finding() {
     for arguments in [
         &["replay", "nowhere.jsonl", "127.0.0.1:1"][..],
         &["server", "127.0.0.1:1", "--seeds", "1"],
+        &["conformance", "--server", "127.0.0.1:1"],
+        &["conformance"],
+        &["conformance", "--server", "127.0.0.1:1", "--like", "zoo"],
         &["client", "--faults", "no-such-fault", "--", "true"],
         &["client", "--", "/nowhere/at/all"],
         &["client"],

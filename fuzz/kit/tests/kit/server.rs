@@ -15,7 +15,7 @@ use zk_proto::any::{Frame, Message, Reply};
 use zk_proto::{Xid, frame};
 
 /// Longer than any of these tests may take.
-const DEADLINE: Duration = Duration::from_secs(120);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 pub(crate) async fn embedded() -> Server {
     let config = Config::new()
@@ -27,9 +27,25 @@ pub(crate) async fn embedded() -> Server {
     Server::with(config).await.unwrap()
 }
 
+/// The operations of requests, by their numbers.
+pub(crate) type Asked = HashMap<Xid, zk_proto::OpCode>;
+
 /// Passes on everything, but a setData that makes version 2 says that it made version 3. Returns
 /// its address.
 pub(crate) async fn planted(target: String, tasks: &mut JoinSet<()>) -> String {
+    let change = |payload: &[u8], asked: &Asked| {
+        Some(changed(payload, asked).unwrap_or_else(|| payload.to_vec()))
+    };
+    relay(target, tasks, change).await
+}
+
+/// Passes on everything, but each frame of the server as `change` has it, if at all. Returns its
+/// address.
+pub(crate) async fn relay(
+    target: String,
+    tasks: &mut JoinSet<()>,
+    change: impl Fn(&[u8], &Asked) -> Option<Vec<u8>> + Clone + Send + Sync + 'static,
+) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tasks.spawn(async move {
@@ -37,14 +53,19 @@ pub(crate) async fn planted(target: String, tasks: &mut JoinSet<()>) -> String {
         loop {
             let (client, _) = listener.accept().await.unwrap();
             let server = TcpStream::connect(&target).await.unwrap();
+            let change = change.clone();
             // A client that goes is no error.
-            connections.spawn(async move { drop(pass(client, server).await) });
+            connections.spawn(async move { drop(pass(client, server, change).await) });
         }
     });
     address
 }
 
-async fn pass(client: TcpStream, server: TcpStream) -> std::io::Result<()> {
+async fn pass(
+    client: TcpStream,
+    server: TcpStream,
+    change: impl Fn(&[u8], &Asked) -> Option<Vec<u8>>,
+) -> std::io::Result<()> {
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (mut client_in, mut client_out) = client.into_split();
@@ -70,19 +91,22 @@ async fn pass(client: TcpStream, server: TcpStream) -> std::io::Result<()> {
             }
             read = server_in.read_buf(&mut down) => {
                 if read? == 0 {
+                    // Not frames, but the answer to a four-letter word.
+                    client_out.write_all(&down).await?;
                     return client_out.shutdown().await;
                 }
                 while let Ok(Some(payload)) = frame::split(&mut down, usize::MAX) {
-                    let payload = changed(&payload, &asked).unwrap_or(payload.to_vec());
-                    let length = (payload.len() as i32).to_be_bytes();
-                    client_out.write_all(&[&length[..], &payload].concat()).await?;
+                    if let Some(payload) = change(&payload, &asked) {
+                        let length = (payload.len() as i32).to_be_bytes();
+                        client_out.write_all(&[&length[..], &payload].concat()).await?;
+                    }
                 }
             }
         }
     }
 }
 
-fn changed(payload: &[u8], asked: &HashMap<Xid, zk_proto::OpCode>) -> Option<Vec<u8>> {
+fn changed(payload: &[u8], asked: &Asked) -> Option<Vec<u8>> {
     let frame = Frame::from_server(payload, |xid| asked.get(&xid).copied()).ok()?;
     let Message::Reply(_, Reply::SetData(reply)) = frame.message() else { return None };
     let fields = frame.fields();
