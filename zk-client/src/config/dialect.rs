@@ -78,7 +78,7 @@ impl Dialect {
     /// [end with their connections](Self::ends_sessions).
     ///
     /// This was read in the sources and the issues of Keeper up to autumn 2026, and tried on an
-    /// [imitation](https://docs.rs/zk-embedded) of it, not on a running one.
+    /// imitation of it, not on a running one.
     pub const fn clickhouse_keeper() -> Self {
         let mut dialect =
             Self { lacks: 0, ends_sessions: true, recursive_watches: false, zxids: false };

@@ -38,12 +38,25 @@ impl Default for Like {
     }
 }
 
-/// A name such as `apache-3.9.3`, or `apache-3.9` for the newest release of a line.
+/// The servers of other makers, each with what it does otherwise than Apache's newest.
+const OTHERS: [(&str, &str); 3] = [
+    ("clickhouse-keeper", include_str!("known/clickhouse-keeper.txt")),
+    ("clickhouse-keeper-26", include_str!("known/clickhouse-keeper-26.txt")),
+    ("raftkeeper", include_str!("known/raftkeeper.txt")),
+];
+
+/// A name such as `apache-3.9.3`, or `apache-3.9` for the newest release of a line; or that of a
+/// server of another maker.
 impl FromStr for Like {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let release = text.strip_prefix("apache-").context("expected one like apache-3.9")?;
+        if let Some((name, known)) = OTHERS.iter().find(|(name, _)| *name == text) {
+            return Ok(Self::other(name, Release::NEWEST, Allowed::parse(known)?));
+        }
+        let release = text.strip_prefix("apache-").with_context(|| {
+            format!("expected one like apache-3.9, or {}", OTHERS.map(|(name, _)| name).join(", "))
+        })?;
         Ok(Self::apache(release.parse()?))
     }
 }

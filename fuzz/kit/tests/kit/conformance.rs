@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use zk_embedded::{Config, Ensemble, Server, ServerVersion};
+use zk_embedded::{Config, Ensemble, Manner, Server, ServerVersion};
 use zk_fuzz_kit::conformance::{Allowed, Format, Like, Options, Plan, Release, Report, Verdict};
 use zk_proto::any::{Frame, Message};
 use zk_proto::{ErrorCode, EventType, OpCode};
@@ -67,6 +67,27 @@ async fn all_claims_hold_on_a_follower_but_those_that_could_stop_an_ensemble() {
     let left = ensemble.member(follower, |core| core.children("/"));
     assert_eq!(left.unwrap(), ["zookeeper"]);
     assert_eq!(ensemble.sessions(), []);
+}
+
+/// What a server of another maker does otherwise is listed, and nothing else is.
+#[tokio::test]
+async fn on_servers_of_other_makers_all_claims_hold_but_those_that_are_listed() {
+    let soak = std::env::var_os("ZK_SOAK").is_some();
+    // The first one is Apache's. Each claim that the last one leaves unanswered takes its time.
+    let others = &Manner::ALL[1..if soak { 4 } else { 2 }];
+    for (name, manner) in others {
+        let config = Config::new().tick_time(Duration::from_millis(200)).manner(*manner);
+        let server = Server::with(config).await.unwrap();
+        let mut options = Options::new(server.address());
+        options.patience = Duration::from_secs(1);
+        options.like = Some(name.parse().unwrap());
+        let report = report(options).await;
+        assert!(report.is_good(), "{}", report.print(Format::Text).unwrap());
+        let known = include_str!("../../src/conformance/known/clickhouse-keeper.txt");
+        let listed = known.lines().filter(|line| !line.starts_with('#')).count();
+        let deviating = report.count(Verdict::Allowed);
+        assert!(*name != "clickhouse-keeper" || deviating == listed, "{deviating} of {listed}");
+    }
 }
 
 /// What a release does is not what another does: where the claims tell them apart, they say so.
