@@ -42,10 +42,10 @@ async fn connect(world: &World, dialect: Dialect) -> Client {
     builder(world, dialect).connect("keeper").await.unwrap()
 }
 
-type Trial = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// A trial of a recipe between two clients, which panics where it does not work.
+type Trial = fn(SessionKeeper, Client) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Each recipe with a trial of it between two clients, which panics where it does not work.
-const RECIPES: [(&str, fn(SessionKeeper, Client) -> Trial); 13] = [
+const RECIPES: [(&str, Trial); 13] = [
     ("`Lock`", |one, other| Box::pin(lock(one, other))),
     ("`RwLock`", |one, other| Box::pin(shared(one, other))),
     ("`ReentrantLock`, `ReentrantRwLock`", |one, _| Box::pin(two_level(one))),
@@ -65,11 +65,7 @@ const RECIPES: [(&str, fn(SessionKeeper, Client) -> Trial); 13] = [
 const NOT_ON_KEEPERS: [&str; 2] = ["`LockTicket`", "`TreeCache`"];
 
 /// Tries a recipe on a new server. Returns whether it works, and whether all connections lasted.
-async fn works(
-    manner: Manner,
-    dialect: Dialect,
-    recipe: fn(SessionKeeper, Client) -> Trial,
-) -> (bool, bool) {
+async fn works(manner: Manner, dialect: Dialect, recipe: Trial) -> (bool, bool) {
     let world = world(manner);
     let keeper = builder(&world, dialect).keep("keeper").await.unwrap();
     let other = connect(&world, dialect).await;
