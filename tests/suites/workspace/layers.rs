@@ -260,6 +260,7 @@ const CRATES: &[Layers] = &[
         modules: &[
             "failure",
             "output",
+            "identity",
             "connection",
             "run/uptime",
             "run/signals",
@@ -277,6 +278,8 @@ const CRATES: &[Layers] = &[
             "commands/sem",
             "commands/nodes",
             "commands/watch",
+            "commands/queues",
+            "commands/who",
             "commands",
             "main",
         ],

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 /// Exit statuses of the subcommands that run a command.
 pub(crate) mod status {
-    /// The lock was lost, or was about to be, while the command ran.
+    /// The lock was lost, or was about to be, or was asked back, while the command ran.
     pub(crate) const LOST: u8 = 123;
     /// The lock was not free in time.
     pub(crate) const CONFLICT: u8 = 124;

@@ -12,7 +12,7 @@ use crate::commands::tap::{ReplayArguments, TapArguments};
 use crate::failure::status;
 
 pub(crate) use nodes::{
-    Acl, Completion, Create, Get, List, Remove, Set, Stat, Target, Watch, Words,
+    Acl, Completion, Create, Get, List, Remove, Set, Stat, Target, Watch, Who, Words,
 };
 pub(crate) use run::{Elect, Lock, Run, Sem, Wait};
 
@@ -32,6 +32,7 @@ pub(crate) enum Subcommand {
     Lock(Lock),
     Elect(Elect),
     Sem(Sem),
+    Who(Who),
     Get(Get),
     Set(Set),
     Create(Create),

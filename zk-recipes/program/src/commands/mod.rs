@@ -4,9 +4,11 @@ mod elect;
 mod holding;
 mod lock;
 mod nodes;
+mod queues;
 mod sem;
 pub(crate) mod tap;
 mod watch;
+mod who;
 
 use clap::CommandFactory;
 
@@ -26,6 +28,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
         Subcommand::Watch(watch) => {
             return watch::run(&watch).await.map_err(Failure::of_a_node);
         }
+        Subcommand::Who(who) => return who::run(&who).await.map_err(Failure::of_a_node),
         Subcommand::Get(get) => nodes::get(&get).await,
         Subcommand::Set(set) => nodes::set(&set).await,
         Subcommand::Create(create) => nodes::create(&create).await,

@@ -149,7 +149,7 @@ pub(crate) async fn acl(acl: &Acl) -> Done {
 }
 
 /// The path of a child.
-fn child(path: &str, name: &str) -> String {
+pub(crate) fn child(path: &str, name: &str) -> String {
     format!("{}/{name}", path.trim_end_matches('/'))
 }
 

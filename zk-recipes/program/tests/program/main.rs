@@ -20,3 +20,4 @@ mod program;
 mod soak;
 mod tap;
 mod tls;
+mod who;
