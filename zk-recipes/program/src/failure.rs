@@ -52,6 +52,11 @@ impl Failure {
         Self { status, ..self }
     }
 
+    /// The same failure with another status, unless it is no failure.
+    pub(crate) fn with_status(self, status: u8) -> Self {
+        if self.status == 0 { self } else { Self { status, ..self } }
+    }
+
     /// Writes the message to stderr, and returns the exit status.
     pub(crate) fn report(self) -> ExitCode {
         if !self.message.is_empty() {

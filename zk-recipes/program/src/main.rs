@@ -10,6 +10,7 @@ mod failure;
 mod identity;
 mod output;
 mod run;
+mod trees;
 
 use std::fs::File;
 use std::process::ExitCode;

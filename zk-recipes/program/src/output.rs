@@ -149,6 +149,13 @@ impl Json {
     }
 }
 
+/// A text as JSON.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut json = Json(String::new());
+    json.quote(text);
+    json.0
+}
+
 /// A field of a stat.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Field {

@@ -4,6 +4,7 @@
 
 mod nodes;
 mod run;
+mod trees;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -11,10 +12,12 @@ use clap::error::ErrorKind;
 use crate::commands::tap::{ReplayArguments, TapArguments};
 use crate::failure::status;
 
+pub(crate) use nodes::entry as acl_entry;
 pub(crate) use nodes::{
     Acl, Completion, Create, Get, List, Remove, Set, Stat, Target, Watch, Who, Words,
 };
 pub(crate) use run::{Elect, Lock, Run, Sem, Wait};
+pub(crate) use trees::{Diff, Dump, Load, Which};
 
 /// Locks, elections, semaphores and nodes of ZooKeeper, for the command line
 ///
@@ -41,6 +44,9 @@ pub(crate) enum Subcommand {
     Watch(Watch),
     Rm(Remove),
     Acl(Acl),
+    Dump(Dump),
+    Load(Load),
+    Diff(Diff),
     Words(Words),
     Tap(TapArguments),
     Replay(ReplayArguments),

@@ -279,7 +279,8 @@ fn entries(text: &str) -> Result<Entries, String> {
     text.split(',').map(entry).collect::<Result<_, _>>().map(Entries)
 }
 
-fn entry(text: &str) -> Result<Entry, String> {
+/// Parses an entry of an access list.
+pub(crate) fn entry(text: &str) -> Result<Entry, String> {
     let wrong = || format!("{text:?} is not SCHEME:ID:PERMISSIONS");
     let (scheme, rest) = text.split_once(':').ok_or_else(wrong)?;
     // An id may contain colons.

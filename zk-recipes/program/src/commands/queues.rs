@@ -7,7 +7,7 @@
 use zk_client::{Client, SessionId, Zxid};
 use zk_recipes::{Error, Layout, Lock, Options, QueueEntry, RwLock};
 
-use crate::commands::nodes::child;
+use crate::trees::entry::child;
 
 /// Somebody who holds something or waits for it.
 #[derive(Debug, PartialEq, Eq)]
