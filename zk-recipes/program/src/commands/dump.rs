@@ -6,7 +6,8 @@ use crate::arguments::{Dump as Arguments, Which};
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::trees::file::last_line;
-use crate::trees::source::{Source, Wanted};
+use crate::trees::reader::Wanted;
+use crate::trees::source::Source;
 use crate::trees::writer::Writer;
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), Failure> {

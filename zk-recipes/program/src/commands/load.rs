@@ -15,7 +15,8 @@ use crate::failure::{Failure, status, warn};
 use crate::output::Json;
 use crate::trees::compare::{Comparison, Pair};
 use crate::trees::entry::{Entry, is_below};
-use crate::trees::source::{Source, absolute};
+use crate::trees::reader::absolute;
+use crate::trees::source::Source;
 use crate::trees::writer::Writer;
 
 /// How many writes are in flight at most.

@@ -8,6 +8,6 @@ pub(crate) mod compare;
 pub(crate) mod entry;
 pub(crate) mod file;
 pub(crate) mod progress;
-mod reader;
+pub(crate) mod reader;
 pub(crate) mod source;
 pub(crate) mod writer;

@@ -10,13 +10,21 @@ use zk_recipes::retry;
 
 use crate::failure::Failure;
 use crate::trees::entry::{Entry, Kind, child};
-use crate::trees::source::{Wanted, absolute};
 
 /// How many siblings are asked for ahead.
 const AHEAD: usize = 64;
 
 /// How many nodes are asked for ahead in all levels together. Their data is in memory.
 const MAX_AHEAD: usize = 4 * AHEAD;
+
+/// What is wanted of a tree.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) ephemerals: bool,
+    pub(crate) acls: bool,
+    /// True if its root is that of the servers, which have nodes of their own there.
+    pub(crate) is_servers_root: bool,
+}
 
 /// A tree on servers.
 #[derive(Debug)]
@@ -147,5 +155,14 @@ impl Level {
         while let Some((name, _)) = self.asked.pop_back() {
             self.names.push_front(name);
         }
+    }
+}
+
+/// The path of a node of a tree, for servers.
+pub(crate) fn absolute(root: &str, path: &str) -> String {
+    match (root, path) {
+        ("/", path) => path.to_owned(),
+        (root, "/") => root.to_owned(),
+        (root, path) => format!("{root}{path}"),
     }
 }

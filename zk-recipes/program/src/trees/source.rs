@@ -6,16 +6,7 @@ use crate::failure::Failure;
 use crate::trees::entry::{Entry, Kind};
 use crate::trees::file::Dump;
 use crate::trees::progress::Progress;
-use crate::trees::reader::Reader;
-
-/// What is wanted of a tree.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) ephemerals: bool,
-    pub(crate) acls: bool,
-    /// True if its root is that of the servers, which have nodes of their own there.
-    pub(crate) is_servers_root: bool,
-}
+use crate::trees::reader::{Reader, Wanted};
 
 /// A tree, node by node.
 #[derive(Debug)]
@@ -76,14 +67,5 @@ impl Source {
                 entry => return Ok(entry),
             }
         }
-    }
-}
-
-/// The path of a node of a tree, for servers.
-pub(crate) fn absolute(root: &str, path: &str) -> String {
-    match (root, path) {
-        ("/", path) => path.to_owned(),
-        (root, "/") => root.to_owned(),
-        (root, path) => format!("{root}{path}"),
     }
 }
