@@ -11,7 +11,7 @@ use zk_client::{
 use crate::failure::{Failure, status, warn};
 
 /// How to reach the servers.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
     /// The servers, and the path that all other paths are below: HOST:PORT,HOST:PORT/PATH
@@ -149,6 +149,16 @@ impl Connection {
     /// The servers, without the path that all other paths are below.
     pub(crate) fn servers(&self) -> impl Iterator<Item = &str> {
         self.connect.split('/').next().unwrap_or_default().split(',')
+    }
+
+    /// True if there is a path that all other paths are below.
+    pub(crate) fn has_chroot(&self) -> bool {
+        self.connect.contains('/')
+    }
+
+    /// The same way to reach other servers.
+    pub(crate) fn to(&self, servers: &str) -> Self {
+        Self { connect: servers.to_owned(), ..self.clone() }
     }
 
     /// Asks one server a four-letter word.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 /// Exit statuses of the subcommands that run a command.
 pub(crate) mod status {
-    /// The lock was lost, or was about to be, while the command ran.
+    /// The lock was lost, or was about to be, or was asked back, while the command ran.
     pub(crate) const LOST: u8 = 123;
     /// The lock was not free in time.
     pub(crate) const CONFLICT: u8 = 124;
@@ -50,6 +50,11 @@ impl Failure {
     pub(crate) fn of_a_node(self) -> Self {
         let status = if self.status == status::FAILED { status::REFUSED } else { self.status };
         Self { status, ..self }
+    }
+
+    /// The same failure with another status, unless it is no failure.
+    pub(crate) fn with_status(self, status: u8) -> Self {
+        if self.status == 0 { self } else { Self { status, ..self } }
     }
 
     /// Writes the message to stderr, and returns the exit status.

@@ -7,8 +7,10 @@ mod arguments;
 mod commands;
 mod connection;
 mod failure;
+mod identity;
 mod output;
 mod run;
+mod trees;
 
 use std::fs::File;
 use std::process::ExitCode;

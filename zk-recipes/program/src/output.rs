@@ -71,6 +71,20 @@ impl Json {
         self
     }
 
+    pub(crate) fn flag(mut self, name: &str, value: bool) -> Self {
+        self.name(name);
+        self.0 += &value.to_string();
+        self
+    }
+
+    /// A list of values that are JSON already.
+    pub(crate) fn list(mut self, name: &str, values: impl IntoIterator<Item = String>) -> Self {
+        self.name(name);
+        let values = values.into_iter().collect::<Vec<_>>();
+        self.0 += &format!("[{}]", values.join(","));
+        self
+    }
+
     pub(crate) fn null(mut self, name: &str) -> Self {
         self.name(name);
         self.0 += "null";
@@ -135,6 +149,13 @@ impl Json {
     }
 }
 
+/// A text as JSON.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut json = Json(String::new());
+    json.quote(text);
+    json.0
+}
+
 /// A field of a stat.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Field {
@@ -179,13 +200,14 @@ pub(crate) fn stat_lines(stat: &Stat) -> String {
 
 /// A time in milliseconds since 1970 as people read it, in parentheses, if it has a date.
 fn calendar_time(milliseconds: i64) -> String {
-    match u64::try_from(milliseconds) {
-        Ok(since) if since < YEAR_10000 => {
-            let time = UNIX_EPOCH + Duration::from_millis(since);
-            format!(" ({})", format_rfc3339_millis(time))
-        }
-        _ => String::new(),
-    }
+    date(milliseconds).map(|date| format!(" ({date})")).unwrap_or_default()
+}
+
+/// A time in milliseconds since 1970 as people read it, if it has a date.
+pub(crate) fn date(milliseconds: i64) -> Option<String> {
+    let since = u64::try_from(milliseconds).ok().filter(|since| *since < YEAR_10000)?;
+    let time = UNIX_EPOCH + Duration::from_millis(since);
+    Some(format_rfc3339_millis(time).to_string())
 }
 
 #[cfg(test)]

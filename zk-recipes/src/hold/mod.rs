@@ -345,7 +345,7 @@ impl Hold {
     /// Waits until somebody asks for the lock back. Nothing happens to the lock.
     ///
     /// A caller asks by [`revoke`](crate::LockFolder::revoke), by Curator's `Revoker`, or by
-    /// writing `unlock` to the node.
+    /// writing to the node: `unlock`, or anything that begins with `__REVOKE__`.
     ///
     /// # Errors
     ///

@@ -29,9 +29,11 @@ use crate::steady::wakeups::{Notifier, first_of};
 use crate::steady::watch::{QuietWatch, RecheckTimer};
 use crate::trace::LOCK;
 
-/// The data that asks a holder for the lock back when it is written to the holder's node: Curator's
-/// word, and the one in ZooKeeper's documentation.
-const REVOKE: [&[u8]; 2] = [b"__REVOKE__", b"unlock"];
+/// True if this data of a holder's node asks for the lock back: Curator's word, with or without
+/// more behind it, such as the earlier data, or the word of ZooKeeper's documentation.
+fn asks_back(data: &[u8]) -> bool {
+    data.starts_with(b"__REVOKE__") || data == b"unlock"
+}
 
 /// What is known about a lock that is held. Keeping this does not keep the lock: the node belongs
 /// to the holds.
@@ -318,7 +320,7 @@ impl HoldStatus {
     fn take_answer(&self, known: &mut Known, answer: Result<(Node, Watcher), ClientError>) -> bool {
         let error = match answer {
             Ok((node, watcher)) if node.stat.czxid == self.czxid => {
-                known.revoked |= REVOKE.contains(&&*node.data);
+                known.revoked |= asks_back(&node.data);
                 (known.data, known.watch) = (Data::Known, watcher.into());
                 known.retries.reset();
                 return true;

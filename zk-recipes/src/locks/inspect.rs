@@ -27,6 +27,8 @@ pub struct QueueEntry {
     ///
     /// This is the first part of its token, unless it is a reader that was a writer.
     pub czxid: Zxid,
+    /// When its node was created, in milliseconds since 1970 by the clock of the servers.
+    pub ctime: i64,
     /// True if it shares the lock with others that do.
     pub is_shared: bool,
     /// True if nobody ahead keeps it waiting: it holds the lock, or is about to learn that.
@@ -40,6 +42,7 @@ impl QueueEntry {
             data: node.data.to_vec(),
             session: node.stat.ephemeral_owner,
             czxid: node.stat.czxid,
+            ctime: node.stat.ctime,
             is_shared: contender.role == Role::Shared,
             is_first,
         }

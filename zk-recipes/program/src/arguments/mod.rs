@@ -4,6 +4,7 @@
 
 mod nodes;
 mod run;
+mod trees;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -11,10 +12,12 @@ use clap::error::ErrorKind;
 use crate::commands::tap::{ReplayArguments, TapArguments};
 use crate::failure::status;
 
+pub(crate) use nodes::entry as acl_entry;
 pub(crate) use nodes::{
-    Acl, Completion, Create, Get, List, Remove, Set, Stat, Target, Watch, Words,
+    Acl, Completion, Create, Get, List, Remove, Set, Stat, Target, Watch, Who, Words,
 };
 pub(crate) use run::{Elect, Lock, Run, Sem, Wait};
+pub(crate) use trees::{Diff, Dump, Load, Which};
 
 /// Locks, elections, semaphores and nodes of ZooKeeper, for the command line
 ///
@@ -32,6 +35,7 @@ pub(crate) enum Subcommand {
     Lock(Lock),
     Elect(Elect),
     Sem(Sem),
+    Who(Who),
     Get(Get),
     Set(Set),
     Create(Create),
@@ -40,6 +44,9 @@ pub(crate) enum Subcommand {
     Watch(Watch),
     Rm(Remove),
     Acl(Acl),
+    Dump(Dump),
+    Load(Load),
+    Diff(Diff),
     Words(Words),
     Tap(TapArguments),
     Replay(ReplayArguments),

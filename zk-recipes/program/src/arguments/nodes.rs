@@ -176,6 +176,38 @@ pub(crate) struct Watch {
     pub(crate) target: Target,
 }
 
+/// Show who holds a lock, a semaphore or an election, and who waits for it
+///
+/// The contenders may be those of zk, of kazoo or of Curator. The first line tells what it is. Then
+/// comes a line for each contender, in the order of the queue, with tabs between the parts: what it
+/// does, since when its node is there, its session, its node, the node that it waits for, and its
+/// data. Somebody who shares the lock with others does so.
+///
+/// Example: zk who /locks/backup
+#[derive(Debug, Args)]
+pub(crate) struct Who {
+    /// Print it again whenever it has changed
+    #[arg(short, long, conflicts_with = "revoke")]
+    pub(crate) watch: bool,
+
+    /// Ask those who hold it to let go, and print their nodes
+    ///
+    /// This is for holders that have agreed, by --revocable of zk lock, elect and sem. If one has
+    /// not, the exit status is 1.
+    #[arg(long)]
+    pub(crate) revoke: bool,
+
+    /// With --revoke: ask all holders, such as Curator's, which do not tell whether they can be
+    /// asked
+    ///
+    /// The data of their nodes is overwritten, which may be an address that others need.
+    #[arg(long, requires = "revoke")]
+    pub(crate) force: bool,
+
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
 /// Delete a node
 ///
 /// Example: zk rm --recursive /config/old
@@ -247,7 +279,8 @@ fn entries(text: &str) -> Result<Entries, String> {
     text.split(',').map(entry).collect::<Result<_, _>>().map(Entries)
 }
 
-fn entry(text: &str) -> Result<Entry, String> {
+/// Parses an entry of an access list.
+pub(crate) fn entry(text: &str) -> Result<Entry, String> {
     let wrong = || format!("{text:?} is not SCHEME:ID:PERMISSIONS");
     let (scheme, rest) = text.split_once(':').ok_or_else(wrong)?;
     // An id may contain colons.

@@ -9,6 +9,7 @@ use rustix::process::Signal;
 
 use crate::connection::{Connection, seconds};
 use crate::failure::status;
+use crate::identity;
 use crate::run::signals;
 
 /// Run a command while holding a lock
@@ -61,12 +62,8 @@ pub(crate) struct Elect {
     /// The node below which candidates queue up. It is created if it is missing
     pub(crate) path: String,
 
-    /// What others see of this candidate, such as its address
-    #[arg(short, long, default_value = "", value_name = "TEXT")]
-    pub(crate) data: String,
-
     /// Print who leads, at first and whenever that changes
-    #[arg(long, conflicts_with_all = ["command", "data"])]
+    #[arg(long, conflicts_with_all = ["command", "data", "revocable"])]
     pub(crate) watch: bool,
 
     /// With --watch: print each leader as a line of JSON
@@ -137,6 +134,17 @@ pub(crate) struct Run {
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 
+    /// What others see of this contender, such as an address
+    ///
+    /// By default this is an object of JSON that tells host, process, user, the name of the command
+    /// without its arguments, and since when. An empty text is no data.
+    #[arg(short, long, value_name = "TEXT")]
+    data: Option<String>,
+
+    /// Let go when somebody asks, as zk who --revoke does: the command is stopped as at a loss
+    #[arg(long, conflicts_with = "data")]
+    pub(crate) revocable: bool,
+
     /// The signal that asks the command to stop in time
     #[arg(long, default_value = "TERM", value_parser = signals::parse)]
     pub(crate) signal: Signal,
@@ -157,5 +165,11 @@ impl Run {
         let mut command = Command::new(words.next().cloned().unwrap_or_default());
         command.args(words);
         command
+    }
+
+    /// What others see of this contender, which begins to queue up now.
+    pub(crate) fn data(&self) -> String {
+        let command = self.command.first().map(OsString::as_os_str).unwrap_or_default();
+        self.data.clone().unwrap_or_else(|| identity::describe(command, self.revocable))
     }
 }

@@ -26,11 +26,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
 async fn lead(arguments: &Arguments, client: &Client, signals: &mut Signals) -> MaybeStatus {
     let path = &arguments.path;
     let failed = |error| Failure::of(path, error);
-    let options = Options::new().data(arguments.data.as_str()).strict_foreign(true);
-    let election = Election::with_options(client, path, options).map_err(failed)?;
     let mut job = Job { path, run: &arguments.run, client, signals };
     let rule = job.rule()?;
     loop {
+        // The data tells since when it is a candidate.
+        let options = Options::new().data(arguments.run.data()).strict_foreign(true);
+        let election = Election::with_options(client, path, options).map_err(failed)?;
         let mut group = watched().await?;
         let term = match job.wait_for(group.reaping(election.campaign())).await {
             Ok(Ok(term)) => term,
@@ -48,6 +49,7 @@ async fn lead(arguments: &Arguments, client: &Client, signals: &mut Signals) -> 
         match job.run(&term, group, &rule).await? {
             Outcome::Ended(status) => return Ok(Some(status)),
             Outcome::Lost => warn(&format!("the leadership at {path} was lost")),
+            Outcome::AskedBack => warn(&format!("the leadership at {path} was asked back")),
         }
     }
 }

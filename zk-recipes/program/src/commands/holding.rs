@@ -57,7 +57,8 @@ pub(crate) struct Job<'a> {
 impl Job<'_> {
     /// When the command is stopped.
     pub(crate) fn rule(&self) -> Result<Rule, Failure> {
-        Rule::new(self.client, self.run.signal, self.run.kill_after)
+        let Run { signal, kill_after, revocable, .. } = self.run;
+        Rule::new(self.client, *signal, *kill_after, *revocable)
     }
 
     /// Runs the command while `held` is held, and releases that if it is not lost.
@@ -131,6 +132,7 @@ pub(crate) async fn once<H: Holding>(
     match job.run(&held, group, &rule).await? {
         Outcome::Ended(status) => Ok(Some(status)),
         Outcome::Lost => Err(Failure::new(status::LOST, format!("{path} was lost"))),
+        Outcome::AskedBack => Err(Failure::new(status::LOST, format!("{path} was asked back"))),
     }
 }
 

@@ -27,7 +27,7 @@ async fn with_client(
 ) -> Result<Option<u8>, Failure> {
     let path = &arguments.path;
     let job = Job { path, run: &arguments.run, client, signals };
-    let options = Options::new().strict_foreign(true);
+    let options = Options::new().data(arguments.run.data()).strict_foreign(true);
     let failed = |error| Failure::of(path, error);
     if arguments.shared || arguments.write {
         let lock = RwLock::with_options(client, path, options).map_err(failed)?;

@@ -1,12 +1,17 @@
 //! The subcommands: what each does with its arguments.
 
+mod diff;
+mod dump;
 mod elect;
 mod holding;
+mod load;
 mod lock;
 mod nodes;
+mod queues;
 mod sem;
 pub(crate) mod tap;
 mod watch;
+mod who;
 
 use clap::CommandFactory;
 
@@ -26,6 +31,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
         Subcommand::Watch(watch) => {
             return watch::run(&watch).await.map_err(Failure::of_a_node);
         }
+        Subcommand::Who(who) => return who::run(&who).await.map_err(Failure::of_a_node),
+        Subcommand::Load(load) => return load::run(&load).await.map_err(Failure::of_a_node),
+        Subcommand::Diff(diff) => return diff::run(&diff).await,
+        Subcommand::Dump(dump) => dump::run(&dump).await,
         Subcommand::Get(get) => nodes::get(&get).await,
         Subcommand::Set(set) => nodes::set(&set).await,
         Subcommand::Create(create) => nodes::create(&create).await,

@@ -5,6 +5,7 @@ use zk_client::{Client, CreateOptions, Error, ErrorCode};
 use crate::arguments::{Acl, Create, Get, List, Remove, Set, Stat, Target};
 use crate::failure::Failure;
 use crate::output::{Json, Output, stat_lines};
+use crate::trees::entry::child;
 
 type Done = Result<(), Failure>;
 
@@ -146,11 +147,6 @@ pub(crate) async fn acl(acl: &Acl) -> Done {
         Ok(print_lines(output, lines))
     })
     .await
-}
-
-/// The path of a child.
-fn child(path: &str, name: &str) -> String {
-    format!("{}/{name}", path.trim_end_matches('/'))
 }
 
 /// Prints the result of a write, which is silent without `--json`.

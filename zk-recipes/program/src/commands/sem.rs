@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_client::Client;
-use zk_recipes::{Error, Permit, Semaphore};
+use zk_recipes::{Error, Options, Permit, Semaphore};
 
 use crate::arguments::Sem as Arguments;
 use crate::commands::holding::{Job, conflict, in_sessions, once};
@@ -24,7 +24,9 @@ async fn acquire(
     client: &Client,
     left: Option<Duration>,
 ) -> Result<Option<Permit>, Error> {
-    let semaphore = Semaphore::new(client, &arguments.path, arguments.permits)?;
+    let options = Options::new().data(arguments.run.data());
+    let Arguments { path, permits, .. } = arguments;
+    let semaphore = Semaphore::with_options(client, path, *permits, options)?;
     let take = arguments.take;
     match (arguments.wait.once, left) {
         (true, _) => semaphore.try_acquire_many(take).await,

@@ -4,15 +4,16 @@
 //! nearly over, the command is asked to stop, and a little later it is killed, so that it has ended
 //! when another contender can hold the same.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::ops::Deref;
 use std::process::Command;
+use std::task::Poll;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use zk_client::Client;
-use zk_recipes::{Guard, Permit};
+use zk_recipes::{Guard, Hold, Permit};
 
 use crate::failure::{Failure, status};
 use crate::run::group::{End, Group};
@@ -26,6 +27,9 @@ pub(crate) trait Held {
 
     /// Waits until it is surely held for no longer than `margin`.
     fn running_out(&self, margin: Duration) -> impl Future<Output = ()>;
+
+    /// Waits until somebody asks the holder to let go, or it is lost.
+    fn asked_back(&self) -> impl Future<Output = ()>;
 }
 
 impl<K> Held for Guard<K> {
@@ -36,6 +40,10 @@ impl<K> Held for Guard<K> {
     async fn running_out(&self, margin: Duration) {
         self.deref().running_out(margin).await;
     }
+
+    async fn asked_back(&self) {
+        drop(self.revoke_requested().await);
+    }
 }
 
 impl Held for Permit {
@@ -45,6 +53,16 @@ impl Held for Permit {
 
     async fn running_out(&self, margin: Duration) {
         self.deref().running_out(margin).await;
+    }
+
+    async fn asked_back(&self) {
+        let leases = self.leases().iter().map(Hold::revoke_requested);
+        let mut leases = leases.map(Box::pin).collect::<Vec<_>>();
+        poll_fn(|cx| match leases.iter_mut().any(|lease| lease.as_mut().poll(cx).is_ready()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
     }
 }
 
@@ -59,6 +77,8 @@ pub(crate) struct Rule {
     grace: Duration,
     /// How often to look at least, and to tell the watchdog.
     interval: Duration,
+    /// True if it is stopped when somebody asks for what is held.
+    is_revocable: bool,
 }
 
 impl Rule {
@@ -70,6 +90,7 @@ impl Rule {
         client: &Client,
         signal: Signal,
         kill_after: Option<Duration>,
+        is_revocable: bool,
     ) -> Result<Self, Failure> {
         let timeout = client.session_timeout();
         let kill_after = kill_after.unwrap_or(timeout / 10);
@@ -80,7 +101,8 @@ impl Rule {
             );
             return Err(Failure::new(status::FAILED, message));
         }
-        Ok(Self { signal, kill_after, grace: timeout / 25, interval: timeout / 20 })
+        let (grace, interval) = (timeout / 25, timeout / 20);
+        Ok(Self { signal, kill_after, grace, interval, is_revocable })
     }
 
     /// The command has to be asked to stop when no more than this remains.
@@ -96,6 +118,15 @@ pub(crate) enum Outcome {
     Ended(u8),
     /// What was held may be over. The command has ended.
     Lost,
+    /// Somebody asked for what is held. The command has ended.
+    AskedBack,
+}
+
+/// Why the supervision has ended.
+enum Stop {
+    Ended(End),
+    RunningOut,
+    AskedBack,
 }
 
 /// Runs the command, and returns when no member of the group is left.
@@ -119,34 +150,36 @@ pub(crate) async fn run(
     group.kill().await;
     match end {
         _ if is_over => Ok(Outcome::Lost),
-        Some(End::Status(status)) => Ok(Outcome::Ended(status)),
-        Some(End::Unwatched) => {
+        Stop::Ended(End::Status(status)) => Ok(Outcome::Ended(status)),
+        Stop::Ended(End::Unwatched) => {
             Err(Failure::new(status::FAILED, "the watchdog was killed, and the command with it"))
         }
-        None => Ok(Outcome::Lost),
+        Stop::RunningOut => Ok(Outcome::Lost),
+        Stop::AskedBack => Ok(Outcome::AskedBack),
     }
 }
 
-/// Returns how the command ended, or `None` if it was stopped for its time was over. It may still
-/// run then.
+/// Returns how the command ended, or why it was stopped. It may still run then.
 async fn supervise(
     held: &impl Held,
     group: &mut Group,
     rule: &Rule,
     signals: &mut Signals,
-) -> Option<End> {
-    loop {
+) -> Stop {
+    let stop = loop {
         if tell(group, held, rule).is_err() {
-            return Some(End::Unwatched);
+            return Stop::Ended(End::Unwatched);
         }
         tokio::select! {
-            end = group.ended() => return Some(end),
+            end = group.ended() => return Stop::Ended(end),
             signal = signals.next() => group.signal(signal),
-            () = held.running_out(rule.time_to_stop()) => break,
+            () = held.running_out(rule.time_to_stop()) => break Stop::RunningOut,
+            () = held.asked_back(), if rule.is_revocable => break Stop::AskedBack,
             () = tokio::time::sleep(rule.interval) => {}
         }
-    }
-    let kill_at = kill_at(held, rule);
+    };
+    let in_time = uptime::now() + rule.kill_after;
+    let kill_at = kill_at(held, rule).min(in_time);
     if kill_at > uptime::now() {
         group.signal(rule.signal);
         // One that was stopped cannot follow.
@@ -159,7 +192,7 @@ async fn supervise(
             () = tokio::time::sleep(wait) => {}
         }
     }
-    None
+    stop
 }
 
 /// Tells the watchdog when to kill the command, unless it is told a later time before.

@@ -20,3 +20,5 @@ mod program;
 mod soak;
 mod tap;
 mod tls;
+mod trees;
+mod who;

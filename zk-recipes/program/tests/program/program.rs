@@ -59,11 +59,15 @@ impl Program {
         drop(self.input.take());
         let (mut output, mut errors) = (String::new(), String::new());
         let mut stderr = self.child.stderr.take().unwrap();
-        stderr.read_to_string(&mut errors).await.unwrap();
-        while let Some(line) = self.output.next_line().await.unwrap() {
-            output += &line;
-            output.push('\n');
-        }
+        // A program that prints much waits until it is read.
+        let read_output = async {
+            while let Some(line) = self.output.next_line().await.unwrap() {
+                output += &line;
+                output.push('\n');
+            }
+        };
+        let (_, read) = tokio::join!(read_output, stderr.read_to_string(&mut errors));
+        read.unwrap();
         let status = self.child.wait().await.unwrap();
         let status = status.code().unwrap_or_else(|| -status.signal().unwrap());
         Ended { status, output, errors }
