@@ -403,7 +403,7 @@ mod tests {
             names,
             Clock::new(|| Duration::ZERO),
         );
-        let mut driver = Driver::new(shared, Arc::new(TcpConnector), 1);
+        let mut driver = Driver::new(shared, Arc::new(TcpConnector), SharedLosses::default(), 1);
         let second = Duration::from_secs(1);
         let deadline = driver.shared.clock().now() + second;
         for _ in 0..2 {
