@@ -2,8 +2,9 @@
 //!
 //! Clients: these tests show that no code of the client or the locks reads the wall clock. Time is
 //! that of the monotonic clock, plus the time that the machine was suspended. Servers: the wall
-//! clock appears only in nodes' `ctime` and `mtime`, which no lock reads. Holders are ordered by
-//! transactions, and sessions end by the servers' monotonic clocks (ZOOKEEPER-1366, since 3.5.1).
+//! clock appears only in nodes' `ctime` and `mtime`, which no lock reads, but to show them. Holders
+//! are ordered by transactions, and sessions end by the servers' monotonic clocks (ZOOKEEPER-1366,
+//! since 3.5.1).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,6 +53,12 @@ fn no_library_reads_the_wall_clock() {
 
 #[test]
 fn no_lock_looks_at_the_times_of_servers() {
-    let found = found("zk-recipes", &["ctime", "mtime"]);
+    let mut found = found("zk-recipes", &["ctime", "mtime"]);
+    // A queue is shown to people with the time since when each contender is there.
+    let shown = ["pub ctime: i64,", "ctime: node.stat.ctime,"];
+    found.retain(|line| {
+        let is_shown = shown.iter().any(|end| line.ends_with(end));
+        !(line.contains("zk-recipes/src/locks/inspect.rs:") && is_shown)
+    });
     assert!(found.is_empty(), "{found:#?}");
 }
