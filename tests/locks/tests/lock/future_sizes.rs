@@ -65,6 +65,7 @@ fn no_future_of_the_public_api_is_large() {
         "Client::get_quota" => Client::get_quota(any(), any()),
         "Client::set_quota" => Client::set_quota(any(), any(), any()),
         "Client::wait_for_zxid" => Client::wait_for_zxid(any(), any()),
+        "Client::keeper_dialect" => Client::keeper_dialect(any()),
         "ClientBuilder::connect" => ClientBuilder::connect(any(), any()),
         "ClientBuilder::split" => ClientBuilder::split(any(), any()).unwrap().1,
         "ClientBuilder::four_letter_word" => {
