@@ -35,6 +35,12 @@ const REVOCABLE: &str = "revocable";
 /// before follows, so that it still tells who that is.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
+/// True if this is what a contender of this program tells of itself.
+pub(crate) fn is_description(data: &[u8]) -> bool {
+    let own = serde_json::from_slice::<serde_json::Value>(data);
+    own.is_ok_and(|own| own.get("host").is_some() && own.get("pid").is_some())
+}
+
 /// True if the holder with this data has agreed to be asked to let go.
 pub(crate) fn is_revocable(data: &[u8]) -> bool {
     let own = serde_json::from_slice::<serde_json::Value>(data);

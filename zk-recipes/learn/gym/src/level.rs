@@ -95,7 +95,7 @@ pub const LEVELS: &[Level] = &[
         title: "One holder at a time",
         task: "Acquire a lock that one process holds at a time, and release it. Nothing goes \
                wrong.",
-        reading: "chapters 1 (How ZooKeeper answers) and 4 (The textbook lock)",
+        reading: "chapter 1 (How ZooKeeper answers)",
         wants: Wants::Lock,
         faults: &[],
         casts: CROWDS,
@@ -103,8 +103,8 @@ pub const LEVELS: &[Level] = &[
     Level {
         number: 2,
         title: "The herd",
-        task: "The same, and whatever happens to the lock wakes one of those who wait, not all.",
-        reading: "chapters 3 (Watches) and 4 (The textbook lock)",
+        task: "The same, and whatever happens to the lock wakes at most one of those who wait.",
+        reading: "chapter 3 (Watches)",
         wants: Wants::Lock,
         faults: &[],
         casts: CROWDS,
@@ -114,7 +114,8 @@ pub const LEVELS: &[Level] = &[
         title: "A crash",
         task: "Processes die or close their sessions, while they hold the lock and while they \
                wait. The lock becomes free, and still one process holds it at a time.",
-        reading: "chapter 2 (Sessions and time), and in chapter 5 the wrong wake-up",
+        reading: "chapter 2 (Sessions and time), and in chapter 5 the wrong wake-up; afterwards \
+                  chapter 4 (The textbook lock), to compare",
         wants: Wants::Lock,
         faults: &[Fault::Close, Fault::Crash],
         casts: LONG_HOLDS,

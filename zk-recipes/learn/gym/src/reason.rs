@@ -3,7 +3,7 @@
 //! A reason is for a student: what the run shows, and the rule behind it. It rests on facts of the
 //! run alone, so a program that breaks in another way gets another reason.
 
-use zk_embedded::{Change, SessionId};
+use zk_embedded::{Change, OpCode, SessionId};
 
 use crate::contender::FOLDER;
 use crate::fault::Kind;
@@ -90,12 +90,35 @@ fn two_holders(world: &World, holders: &[usize]) -> String {
             "{facts} {late} took a notification for the lock. It says that a node is gone, and \
              not why: a waiter may have left. Look again whenever you wake up."
         ),
-        _ => format!(
-            "{facts} {late} looked, and took itself for the first. Only the number that the \
-             server has appended says who came first: compare the numbers, and not whole names, \
-             and let your own node be there before you look."
-        ),
+        _ => match looks(world, *behind) {
+            (_, true) => format!(
+                "{facts} {late} looked, and took itself for the first. Only the number that the \
+                 server has appended says who came first: compare the numbers, and not whole names."
+            ),
+            (true, false) => format!(
+                "{facts} {late} looked before its own node was there, and {early} did what it did \
+                 in between. Create your node first, and look then."
+            ),
+            (false, false) => format!(
+                "{facts} {late} has a node, and never looked who is ahead of it. List the folder \
+                 when your node is there."
+            ),
+        },
     }
+}
+
+/// Whether a process has read something before its last create, and whether behind it.
+fn looks(world: &World, process: usize) -> (bool, bool) {
+    let asked = world.record.events.iter().filter_map(|event| match event {
+        Event::Frame(one) if one.process == process && one.way == Way::Up => one.frame.op,
+        _ => None,
+    });
+    let asked = asked.collect::<Vec<_>>();
+    let creates = [OpCode::CREATE, OpCode::CREATE2];
+    let last = asked.iter().rposition(|op| creates.contains(op)).unwrap_or_default();
+    let reads = |ops: &[OpCode]| ops.iter().any(|op| op.is_read());
+    let (before, behind) = asked.split_at(last);
+    (reads(before), reads(behind))
 }
 
 /// Why a holder has no node in the folder.

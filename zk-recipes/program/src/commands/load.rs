@@ -15,6 +15,7 @@ use crate::failure::{Failure, status, warn};
 use crate::output::Json;
 use crate::trees::compare::{Comparison, Pair};
 use crate::trees::entry::{Entry, is_below};
+use crate::trees::file::Dump;
 use crate::trees::reader::absolute;
 use crate::trees::source::Source;
 use crate::trees::writer::Writer;
@@ -29,6 +30,9 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<u8, Failure> {
     let Arguments { path, file, connection, .. } = arguments;
     let which = Which { ephemerals: false, no_acls: arguments.no_acls };
     let wanted = wanted(which, connection, path);
+    if arguments.prune {
+        Dump::check(file).await?;
+    }
     let dump = Source::file(file, wanted)?.with_progress();
     let client = connection.open().await?;
     let trees = Comparison::new(dump, Source::servers(&client, path, wanted));

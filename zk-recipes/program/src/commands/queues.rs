@@ -34,6 +34,8 @@ pub(crate) struct Queue {
     pub(crate) contenders: Vec<Contender>,
     /// True if there are children, and none of them is a contender that is known here.
     pub(crate) has_strangers_alone: bool,
+    /// True if there is no node at the path.
+    pub(crate) is_missing: bool,
 }
 
 /// The kinds of locks: how they are called, what the names of their contenders contain, and how
@@ -57,12 +59,14 @@ pub(crate) fn beside(path: &str) -> String {
 pub(crate) async fn read(client: &Client, path: &str) -> Result<Queue, Error> {
     let names = names(client, path).await?;
     let mut queue = Queue::default();
-    if names.iter().any(|name| FOLDERS.contains(&name.as_str())) {
+    let has_folders = names.iter().any(|name| FOLDERS.contains(&name.as_str()));
+    if has_folders {
         queue.kinds.push("semaphore");
         let turns = contenders(client, &child(path, "locks"), Layout::CURATOR, false).await?;
         let permits = permits(client, &child(path, "leases")).await?;
         queue.contenders = with_turns(permits, turns);
-    } else if client.exists(&beside(path)).await?.is_some() {
+    }
+    if !has_folders && client.exists(&beside(path)).await?.is_some() {
         queue.kinds.push("semaphore of kazoo");
         let turns = contenders(client, &beside(path), Layout::KAZOO, true).await?;
         queue.contenders = with_turns(permits(client, path).await?, turns);
@@ -80,6 +84,7 @@ pub(crate) async fn read(client: &Client, path: &str) -> Result<Queue, Error> {
     }
     let is_stranger = |name: &String| !FOLDERS.contains(&name.as_str());
     queue.has_strangers_alone = names.iter().any(is_stranger) && queue.contenders.is_empty();
+    queue.is_missing = names.is_empty() && client.exists(path).await?.is_none();
     Ok(queue)
 }
 

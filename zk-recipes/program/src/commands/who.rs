@@ -9,7 +9,7 @@ use crate::arguments::Who as Arguments;
 use crate::commands::holding::{MaybeStatus, in_sessions, or_signal};
 use crate::commands::queues::{self, Contender, Queue, beside};
 use crate::failure::{Failure, status, warn};
-use crate::identity::{REVOKE, is_revocable};
+use crate::identity::{REVOKE, is_description, is_revocable};
 use crate::output::{Json, Output, date, escaped};
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<u8, Failure> {
@@ -45,8 +45,16 @@ async fn show(arguments: &Arguments, client: &Client) -> Result<MaybeStatus, Err
     if queue.has_strangers_alone {
         warn(&format!("{path} has children, and none has the name of a contender"));
     }
+    warn_if_missing(path, &queue);
     let text = text(path, &queue, arguments.target.json);
     Ok(Output::new().line(text.as_bytes()).map(|()| Some(0)))
+}
+
+/// A path that was mistyped looks like a lock that is free.
+fn warn_if_missing(path: &str, queue: &Queue) {
+    if queue.is_missing {
+        warn(&format!("{path}: there is no such node; a lock that nobody wants may have none"));
+    }
 }
 
 /// Shows the queue again whenever it has changed. `shown` is what was printed last.
@@ -89,13 +97,21 @@ async fn changed(one: &mut WatchStream, other: &mut WatchStream) -> Result<(), E
 
 /// Asks those who hold it to let go, and prints their nodes.
 async fn revoke(arguments: &Arguments, client: &Client) -> Result<MaybeStatus, Error> {
-    let queue = read(client, &arguments.target.path).await?;
+    let path = &arguments.target.path;
+    let queue = read(client, path).await?;
+    warn_if_missing(path, &queue);
     let (mut status, mut asked) = (0, Vec::new());
+    if !queue.contenders.iter().any(|one| one.is_holder) {
+        warn(&format!("{path}: nobody holds it"));
+        status = status::REFUSED;
+    }
     for holder in queue.contenders.iter().filter(|one| one.is_holder) {
         let node = &holder.node;
         let data = match (&holder.data, arguments.force) {
             (data, _) if data.starts_with(REVOKE) => data.clone(),
             (data, _) if is_revocable(data) => [REVOKE, data].concat(),
+            // It does not listen, and what tells who it is stays.
+            (data, true) if is_description(data) => [REVOKE, data].concat(),
             // Curator's holders compare the whole of it.
             (_, true) => REVOKE.to_vec(),
             (_, false) => {

@@ -65,6 +65,9 @@ pub(crate) struct Entry {
     pub(crate) acl: Option<Vec<Acl>>,
 }
 
+/// What a line of a dump may have.
+const MEMBERS: [&str; 6] = ["path", "kind", "ttl_ms", "data", "data_base64", "acl"];
+
 impl Entry {
     /// What differs between two nodes.
     pub(crate) fn differences(&self, other: &Self) -> Vec<&'static str> {
@@ -107,6 +110,9 @@ impl Entry {
             Some(_) => Err(format!("{name:?} is not a text")),
             None => Ok(None),
         };
+        if let Some(unknown) = line.keys().find(|name| !MEMBERS.contains(&name.as_str())) {
+            return Err(format!("a node has no {unknown:?}"));
+        }
         let path = text("path")?.ok_or("there is no \"path\"")?;
         zk_client::check_path(path).map_err(|error| error.to_string())?;
         let kind = match text("kind")?.unwrap_or("persistent") {

@@ -47,6 +47,16 @@ impl Dump {
         Ok(Self { name, lines, number: 0, last: None, is_over: false, size })
     }
 
+    /// Reads a file to its end, so that it is known to be complete before anything is deleted. The
+    /// standard input can be read only once.
+    pub(crate) async fn check(name: &str) -> Result<(), Failure> {
+        if name != "-" {
+            let mut dump = Self::open(name)?;
+            while dump.next().await?.is_some() {}
+        }
+        Ok(())
+    }
+
     /// How many bytes there are, if that is known.
     pub(crate) fn size(&self) -> Option<u64> {
         self.size
@@ -68,7 +78,11 @@ impl Dump {
         let object = object.map_err(|error| self.wrong(&error.to_string()))?;
         if self.last.is_some() && object.get("end") == Some(&Value::Bool(true)) {
             self.is_over = true;
-            return Ok(None);
+            let (nodes, told) = (self.number as u64 - 1, object.get("nodes"));
+            return match told.is_none_or(|told| told.as_u64() == Some(nodes)) {
+                true => Ok(None),
+                false => Err(self.wrong(&format!("{nodes} nodes came before it, and not so many"))),
+            };
         }
         let entry = Entry::parse(&object).map_err(|why| self.wrong(&why))?;
         match &self.last {

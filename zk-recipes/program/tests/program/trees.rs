@@ -282,3 +282,30 @@ async fn hidden_digests_are_not_dumped_as_if_they_were_real() {
     assert!(dumped.output.contains("\"digest:ann:") && !dumped.output.contains(":x:"));
     check(&server, 0, &["dump", "--no-acls", "/d"]).await;
 }
+
+/// A line that is missing in the middle, or was edited wrongly, must not pass for a tree.
+#[tokio::test]
+async fn a_dump_with_a_hole_or_a_wrong_line_deletes_nothing() {
+    let server = Server::start().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("dump");
+    let load = async |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        run(&server, &["load", "--prune", "/x", file.to_str().unwrap()]).await
+    };
+    let whole = "{\"path\":\"/\",\"data\":\"\"}\n{\"path\":\"/a\",\"data\":\"1\"}\n\
+                 {\"path\":\"/b\",\"data\":\"2\"}\n{\"end\":true,\"nodes\":3}\n";
+    assert_eq!(load(whole).await.status, 0);
+    let a = "{\"path\":\"/a\",\"data\":\"1\"}\n";
+    let broken = [
+        (whole.replace(a, ""), "2 nodes came before it"),
+        (whole.replace("\"2\"", "\"2\",\"dada\":\"3\""), "a node has no \"dada\""),
+    ];
+    for (text, why) in broken {
+        let ended = load(&text).await;
+        assert_eq!(ended.status, 1, "{ended:?}");
+        assert!(ended.errors.contains(why), "{ended:?}");
+        assert_eq!(server.children("/x"), ["a", "b"]);
+        assert_eq!(server.data("/x/b").unwrap(), "2");
+    }
+}
