@@ -10,6 +10,12 @@ use crate::handles::client::Client;
 const KEEPER_FLAGS: &str = "/keeper/feature_flags";
 
 impl Client {
+    /// What this client takes its servers to understand: see
+    /// [`ClientBuilder::dialect`](crate::ClientBuilder::dialect).
+    pub fn dialect(&self) -> Dialect {
+        self.shared().dialect()
+    }
+
     /// The dialect of the ClickHouse Keeper that this client is connected to, for the next client.
     ///
     /// It reads the flags of that server from `/keeper/feature_flags`. The client must see the root

@@ -17,7 +17,7 @@ use crate::handles::lease::Lease;
 use crate::model::acl;
 use crate::model::node::{CreateOptions, Deletion};
 use crate::model::path;
-use crate::multi::write::{self, Named, Operations, Transaction};
+use crate::multi::write::{self, Operations, Transaction};
 use crate::session::{OwnedNodeId, RawReply};
 
 impl Client {
@@ -191,7 +191,7 @@ impl Client {
     pub fn multi_owned(&self, ops: impl Operations) -> Vec<Reply<OwnedNode>> {
         let Transaction { actions, .. } = Transaction::new(&ops);
         let owned = actions.iter().enumerate().filter(|(_, action)| action.is_owned());
-        let named = match Named::new(&actions, true) {
+        let named = match self.named(&actions, true) {
             Ok(named) => Arc::new(named),
             Err(error) => return owned.map(|_| Reply::rejected(error.clone())).collect(),
         };

@@ -1,15 +1,17 @@
 //! Writes: of one node, or of many as one transaction.
 
 use zk_proto::{
-    CreateRequest, CreateTtlRequest, DeleteRequest, SetDataRequest, SetDataResponse, Stat,
+    CreateRequest, CreateTtlRequest, DeleteRequest, ErrorCode, SetDataRequest, SetDataResponse,
+    Stat,
 };
 
 use crate::driver::shared_session::Completion;
-use crate::error::{Cause, Error};
+use crate::error::{Cause, Error, Failure};
 use crate::handles::client::{Call, Client, Reply};
 use crate::model::acl;
 use crate::model::node::{CreateOptions, CreateReply, Created};
 use crate::model::path;
+use crate::multi::op::Action;
 use crate::multi::write::{self, Named, Operations, Transaction};
 
 impl Client {
@@ -119,7 +121,7 @@ impl Client {
     /// it.
     pub fn multi<O: Operations>(&self, ops: O) -> Reply<O::Results> {
         let Transaction { actions, read } = Transaction::new(&ops);
-        let named = match Named::new(&actions, false) {
+        let named = match self.named(&actions, false) {
             Ok(named) => named,
             Err(error) => return Reply::rejected(error),
         };
@@ -127,6 +129,21 @@ impl Client {
             let name = named.to_string();
             self.send(&name, request, move |call, completion| named.results(call, completion, read))
         })
+    }
+
+    /// The operations of a multi by name, if all of them can be sent. Servers end the connection on
+    /// a multi with an operation that they do not know.
+    pub(crate) fn named(&self, actions: &[Action<'_>], owned_too: bool) -> Result<Named, Error> {
+        let named = Named::new(actions, owned_too)?;
+        let dialect = self.dialect();
+        let lacks = |action: &Action<'_>| !dialect.understands(action.op());
+        match actions.iter().enumerate().find(|(_, action)| lacks(action)) {
+            Some((index, action)) => {
+                let failure = Failure::OpRefused { index, code: ErrorCode::UNIMPLEMENTED };
+                Err(Error::failed(action.op(), action.path(), failure))
+            }
+            None => Ok(named),
+        }
     }
 }
 

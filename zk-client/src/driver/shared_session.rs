@@ -18,7 +18,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot, watch};
 use zk_proto::Zxid;
 
-use crate::config::Host;
+use crate::config::{Dialect, Host};
 use crate::driver::attempts::Attempts;
 use crate::driver::clock::{Clock, Reading};
 use crate::driver::event_queue::EventQueue;
@@ -62,6 +62,7 @@ pub(crate) struct SharedSession {
     /// Notified when an attempt has failed.
     pub(super) attempt_failed: Notify,
     clock: Clock,
+    dialect: Dialect,
     /// The runtime on which the driver was first polled.
     runtime: OnceLock<Handle>,
 }
@@ -114,6 +115,7 @@ pub(crate) struct Delivered {
 impl SharedSession {
     pub(crate) fn new(core: Core, hosts: Hosts, names: UniqueNames, clock: Clock) -> Arc<Self> {
         let (state, _) = watch::channel(SessionState::Connecting);
+        let dialect = core.dialect();
         let state_log = StateLog::new(SessionState::Connecting);
         let locked = Locked {
             core,
@@ -128,7 +130,11 @@ impl SharedSession {
         };
         let (leases, attempt_failed) = (Notify::new(), Notify::new());
         let (locked, runtime) = (Mutex::new(locked), OnceLock::new());
-        Arc::new(Self { locked, state, leases, attempt_failed, clock, runtime })
+        Arc::new(Self { locked, state, leases, attempt_failed, clock, dialect, runtime })
+    }
+
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.dialect
     }
 
     /// Notes the runtime on which this is called, unless one was noted before.

@@ -14,7 +14,7 @@ use bytes::BytesMut;
 use zk_proto::{OpCode, Xid, Zxid};
 
 use crate::auth::sasl::SaslStart;
-use crate::config::{SessionConfig, SessionIdentity};
+use crate::config::{Dialect, SessionConfig, SessionIdentity};
 use crate::error::{Ended, Failure, Hangup};
 use crate::model::event::SessionState;
 use crate::session::auths::{AuthId, Auths};
@@ -230,6 +230,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// The session's id and password, once a server has given them.
     pub fn identity(&self) -> Option<SessionIdentity> {
         self.identity
+    }
+
+    /// What the servers understand.
+    pub fn dialect(&self) -> Dialect {
+        self.config.dialect
     }
 
     /// Whether another client began the session.

@@ -185,8 +185,15 @@ impl Guard {
     /// # Errors
     ///
     /// [`Lost`](crate::ErrorKind::Lost): there is no lock to leave.
+    ///
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument): no session of this client outlives
+    /// its connection, as its [dialect](zk_client::Client::dialect) says. The lock is released.
     pub fn into_ticket(self) -> Result<LockTicket, Error> {
         self.ensure_held()?;
+        if self.queue().client().dialect().ends_sessions() {
+            let why = "a ticket hands on a session, which ends with its connection here";
+            return Err(Cause::Argument(why.to_owned()).into());
+        }
         let session = self.queue().client().session();
         let (Some(session), Some(owned)) = (session, self.take_node()) else {
             return Err(self.status().mark_deleted());

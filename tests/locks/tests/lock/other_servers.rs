@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use zk_client::{
-    Client, ClientBuilder, CreateOptions, Dialect, ErrorKind, Op, OpCode, Outcome, SessionKeeper,
+    Client, ClientBuilder, CreateOptions, Dialect, ErrorCode, ErrorKind, Op, OpCode, Outcome,
+    SessionKeeper,
 };
 use zk_embedded::{Config, Deviation, Manner, Server};
 use zk_recipes::{
@@ -379,4 +380,38 @@ async fn the_flags_of_a_keeper_tell_what_it_understands() {
         let known = |dialect: Dialect| ops.map(|op| dialect.understands(op));
         assert_eq!(known(told), known(expected.with(OpCode::MULTI_READ)), "{manner:?}");
     }
+}
+
+/// A session that it could hand on ends with its connection.
+#[tokio::test(start_paused = true)]
+async fn a_ticket_is_refused_and_its_lock_released() {
+    for (manner, dialect) in keepers() {
+        let world = world(manner);
+        let client = connect(&world, dialect).await;
+        let guard = Lock::new(&client, "/lock").unwrap().acquire().await.unwrap();
+        let error = guard.into_ticket().unwrap_err();
+        assert_eq!(error.kind(), zk_recipes::ErrorKind::InvalidArgument, "{error}");
+        settle().await;
+        assert_eq!(world.server.children("/lock"), [""; 0]);
+    }
+}
+
+/// The server would end the connection, and the session with it.
+#[tokio::test(start_paused = true)]
+async fn a_transaction_with_what_the_server_lacks_is_refused_unsent() {
+    let (manner, dialect) = keepers()[0];
+    let world = world(manner);
+    let client = connect(&world, dialect).await;
+    let container = Op::create("/b", b"", &CreateOptions::container());
+    let ops = [Op::create("/a", b"", &PLAIN), container];
+    let error = client.multi(ops).await.unwrap_err();
+    assert_eq!((error.code(), error.failed_op()), (Some(ErrorCode::UNIMPLEMENTED), Some(1)));
+    assert_eq!(error.outcome(), Outcome::NotApplied);
+    let owned = Op::create_owned("/x-0000000000", b"", &CreateOptions::ephemeral());
+    let replies = client.multi_owned((owned, container));
+    for reply in replies {
+        assert_eq!(reply.await.unwrap_err().code(), Some(ErrorCode::UNIMPLEMENTED));
+    }
+    assert_eq!(client.stats().totals.connections, 1);
+    assert_eq!(client.exists("/a").await.unwrap(), None);
 }

@@ -7,11 +7,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use tokio::io::ReadBuf;
 use zk_client::Host;
 use zk_embedded::{ConnectionId, Core};
-use zk_proto::{ConnectResponse, Decode, Reader, ReplyHeader, RequestHeader, Xid};
+use zk_proto::{ConnectResponse, Decode, Reader, ReplyHeader, RequestHeader, Xid, frame};
 use zk_simulation::clock::now;
 use zk_simulation::wire::{Network, Reception};
 
@@ -21,9 +21,6 @@ use crate::world::{Due, Flight, Link, Party, World, name};
 
 /// More steps than any run has that lets time pass.
 const MAX_STEPS: u64 = 8_000;
-
-/// The length of a frame's length.
-const PREFIX: usize = 4;
 
 impl World {
     /// Calls the server, and transmits its output.
@@ -85,7 +82,7 @@ impl World {
             link.pipe(way).rest.extend_from_slice(bytes);
         }
         while let Some(bytes) = self.next_frame(id, way) {
-            let xid = bytes.first_chunk::<PREFIX>().map(|xid| i32::from_be_bytes(*xid));
+            let xid = bytes.first_chunk::<4>().map(|xid| i32::from_be_bytes(*xid));
             notifications += usize::from(way == Way::Down && xid == Some(Xid::NOTIFICATION.0));
             if let Some(at) = self.arrival(id, way) {
                 let sent = self.time();
@@ -98,13 +95,7 @@ impl World {
     /// Takes the next whole frame, without its length.
     fn next_frame(&mut self, id: ConnectionId, way: Way) -> Option<Bytes> {
         let pipe = self.links.get_mut(&id)?.pipe(way);
-        let length = u32::from_be_bytes(*pipe.rest.first_chunk::<PREFIX>()?) as usize;
-        if pipe.rest.len() < PREFIX + length {
-            return None;
-        }
-        let mut bytes = pipe.rest.split_to(PREFIX + length);
-        bytes.advance(PREFIX);
-        Some(bytes.freeze())
+        frame::split(&mut pipe.rest, usize::MAX).ok().flatten()
     }
 
     /// Sends the server's output for a connection. Returns how many notifications it has.
