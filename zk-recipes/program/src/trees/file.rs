@@ -47,10 +47,10 @@ impl Dump {
         Ok(Self { name, lines, number: 0, last: None, is_over: false, size })
     }
 
-    /// Reads a file to its end, so that it is known to be complete before anything is deleted. The
-    /// standard input can be read only once.
+    /// Reads a file to its end, so that it is known to be complete before anything is deleted. What
+    /// is no file, such as the standard input or a pipe, can be read only once.
     pub(crate) async fn check(name: &str) -> Result<(), Failure> {
-        if name != "-" {
+        if std::fs::metadata(name).is_ok_and(|found| found.is_file()) {
             let mut dump = Self::open(name)?;
             while dump.next().await?.is_some() {}
         }

@@ -309,3 +309,14 @@ async fn a_dump_with_a_hole_or_a_wrong_line_deletes_nothing() {
         assert_eq!(server.data("/x/b").unwrap(), "2");
     }
 }
+
+/// A pipe can be read only once, whatever its name is.
+#[tokio::test]
+async fn a_dump_comes_from_a_pipe_too() {
+    let server = serve().await;
+    let mut load = start(&server, &["load", "--prune", "/x", "/dev/stdin"]);
+    load.input.take().unwrap().write_all(DUMP.as_bytes()).await.unwrap();
+    let ended = load.end().await;
+    assert_eq!(ended.status, 0, "{ended:?}");
+    assert_eq!(server.children("/x").len(), 4);
+}
