@@ -149,7 +149,9 @@ impl Client {
 
 fn created(call: &Call, completion: Completion) -> Result<Created, Error> {
     let reply = call.to_result(completion)?;
-    let CreateReply { path, stat } = call.decode(&reply)?;
+    let op = call.shared.dialect().spell(call.op);
+    let CreateReply { path, stat } =
+        call.decode_by(&reply, |reader| CreateReply::decode(op, reader))?;
     let path = call.chroot.strip(path).to_owned();
     Ok(Created { path, czxid: stat.map_or(reply.zxid, |stat| stat.czxid), stat })
 }

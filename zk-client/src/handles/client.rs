@@ -197,8 +197,17 @@ impl Call {
 
     /// Decodes the reply's record. It may be followed by data that a newer server appended.
     pub(crate) fn decode<'a, T: Decode<'a>>(&self, reply: &'a RawReply) -> Result<T, Error> {
+        self.decode_by(reply, T::decode)
+    }
+
+    /// As [`decode`](Self::decode), for a record whose type does not say how it is read.
+    pub(crate) fn decode_by<'a, T>(
+        &self,
+        reply: &'a RawReply,
+        decode: impl FnOnce(&mut Reader<'a>) -> Result<T, DecodeError>,
+    ) -> Result<T, Error> {
         let mut reader = Reader::new(&reply.body);
-        let record = T::decode(&mut reader).map_err(|source| self.undecodable(source))?;
+        let record = decode(&mut reader).map_err(|source| self.undecodable(source))?;
         if reader.remaining() > 0 {
             let bytes = reader.remaining();
             tracing::trace!(target: trace::REQUEST, op = %self.op, bytes, "appended");

@@ -203,17 +203,18 @@ pub struct Created {
     pub stat: Option<Stat>,
 }
 
-/// The reply to a create, with a Stat or without.
+/// The reply to a create. The one of the first versions has no Stat.
 pub(crate) struct CreateReply<'a> {
     pub(crate) path: &'a str,
     pub(crate) stat: Option<Stat>,
 }
 
-impl<'a> Decode<'a> for CreateReply<'a> {
-    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+impl<'a> CreateReply<'a> {
+    /// Reads the reply to this operation.
+    pub(crate) fn decode(op: OpCode, reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let CreateResponse { path } = Decode::decode(reader)?;
-        let has_stat = reader.remaining() > 0;
-        Ok(Self { path, stat: has_stat.then(|| Stat::decode(reader)).transpose()? })
+        let stat = (op != OpCode::CREATE).then(|| Stat::decode(reader)).transpose()?;
+        Ok(Self { path, stat })
     }
 }
 

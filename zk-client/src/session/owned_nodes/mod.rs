@@ -58,6 +58,8 @@ pub(crate) struct OwnedNodes<T> {
     repetitions: u32,
     /// True if the server does not know getEphemerals.
     by_listing: bool,
+    /// How creates are spelled.
+    create: OpCode,
     /// True if only the Stat of a node tells its czxid.
     reads_czxids: bool,
     /// True if the server may have refused the delete of a node.
@@ -75,6 +77,7 @@ impl<T> OwnedNodes<T> {
             searches: SearchQueue::default(),
             repetitions: 0,
             by_listing: !dialect.understands(OpCode::GET_EPHEMERALS),
+            create: dialect.spell(OpCode::CREATE2),
             reads_czxids: !dialect.tells_czxids(),
             refusals: false,
         }
@@ -136,7 +139,7 @@ impl<T> OwnedNodes<T> {
         result: Result<RawReply, Failure>,
     ) -> Result<(), ProtocolError> {
         match result {
-            Ok(answer) => match CreateReply::decode(&mut Reader::new(&answer.body)) {
+            Ok(answer) => match CreateReply::decode(self.create, &mut Reader::new(&answer.body)) {
                 Ok(CreateReply { path, stat: Some(stat) }) => {
                     self.created(id, path, stat.czxid, answer.requested_at);
                 }
