@@ -46,6 +46,10 @@ pub(crate) struct Connection {
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().max_reply)]
     max_reply: usize,
 
+    /// The largest request that is sent, in bytes: not more than the servers' jute.maxbuffer
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().max_request)]
+    max_request: usize,
+
     /// What the servers understand, where they are not Apache's
     ///
     /// In ClickHouse Keeper a session ends with its connection. There, a lock may be free a moment
@@ -91,6 +95,7 @@ impl Connection {
     pub(crate) fn builder(&self) -> Result<ClientBuilder, Failure> {
         let mut limits = Limits::default();
         limits.max_reply = self.max_reply;
+        limits.max_request = self.max_request;
         let mut builder = Client::builder()
             .limits(limits)
             .dialect(self.dialect.into())
@@ -151,9 +156,9 @@ impl Connection {
         self.connect.split('/').next().unwrap_or_default().split(',')
     }
 
-    /// True if there is a path that all other paths are below.
-    pub(crate) fn has_chroot(&self) -> bool {
-        self.connect.contains('/')
+    /// The path that all other paths are below: `/` if there is none.
+    pub(crate) fn chroot(&self) -> &str {
+        self.connect.find('/').and_then(|at| self.connect.get(at..)).unwrap_or("/")
     }
 
     /// The same way to reach other servers.
@@ -169,6 +174,11 @@ impl Connection {
     ) -> Result<String, Failure> {
         let answer = self.builder()?.four_letter_word(server, word).await;
         answer.map_err(|error| Failure::of(server, error))
+    }
+
+    /// The size of the largest request.
+    pub(crate) fn max_request(&self) -> usize {
+        self.max_request
     }
 
     /// For how long a server is looked for.

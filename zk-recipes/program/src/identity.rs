@@ -35,10 +35,15 @@ const REVOCABLE: &str = "revocable";
 /// before follows, so that it still tells who that is.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
+/// What a contender of this program tells of itself, if this is its data, also behind [`REVOKE`].
+pub(crate) fn description(data: &[u8]) -> Option<serde_json::Value> {
+    let own = serde_json::from_slice(data.strip_prefix(REVOKE).unwrap_or(data));
+    own.ok().filter(|own: &serde_json::Value| own.get("host").is_some() && own.get("pid").is_some())
+}
+
 /// True if this is what a contender of this program tells of itself.
 pub(crate) fn is_description(data: &[u8]) -> bool {
-    let own = serde_json::from_slice::<serde_json::Value>(data);
-    own.is_ok_and(|own| own.get("host").is_some() && own.get("pid").is_some())
+    description(data).is_some()
 }
 
 /// True if the holder with this data has agreed to be asked to let go.

@@ -8,9 +8,11 @@ mod commands;
 mod connection;
 mod failure;
 mod identity;
+mod input;
 mod output;
 mod run;
 mod trees;
+mod words;
 
 use std::fs::File;
 use std::process::ExitCode;

@@ -77,6 +77,13 @@ impl Json {
         self
     }
 
+    /// A value that is JSON already.
+    pub(crate) fn value(mut self, name: &str, value: &serde_json::Value) -> Self {
+        self.name(name);
+        self.0 += &value.to_string();
+        self
+    }
+
     /// A list of values that are JSON already.
     pub(crate) fn list(mut self, name: &str, values: impl IntoIterator<Item = String>) -> Self {
         self.name(name);

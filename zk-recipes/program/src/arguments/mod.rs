@@ -5,6 +5,7 @@
 mod nodes;
 mod run;
 mod trees;
+mod txn;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -17,7 +18,8 @@ pub(crate) use nodes::{
     Acl, Completion, Create, Get, List, Remove, Set, Stat, Target, Watch, Who, Words,
 };
 pub(crate) use run::{Elect, Lock, Run, Sem, Wait};
-pub(crate) use trees::{Diff, Dump, Load, Which};
+pub(crate) use trees::{Diff, Dump, Load, Tree, Which};
+pub(crate) use txn::{Operation, Txn};
 
 /// Locks, elections, semaphores and nodes of ZooKeeper, for the command line
 ///
@@ -39,7 +41,9 @@ pub(crate) enum Subcommand {
     Get(Get),
     Set(Set),
     Create(Create),
+    Txn(Txn),
     Ls(List),
+    Tree(Tree),
     Stat(Stat),
     Watch(Watch),
     Rm(Remove),

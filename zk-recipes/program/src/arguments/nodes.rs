@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use rustix::fs::OFlags;
-use zk_client::{Acl as Entry, Id, Perms};
+use zk_client::{Acl as Entry, CreateOptions, Id, Perms};
 
 use crate::connection::{Connection, seconds};
 use crate::failure::Failure;
@@ -110,27 +110,54 @@ pub(crate) struct Create {
     #[arg(short, long)]
     pub(crate) parents: bool,
 
-    /// Append a number that the server counts up
-    #[arg(short, long)]
-    pub(crate) sequential: bool,
-
-    /// Let servers delete the node when its last child is gone
-    #[arg(long, conflicts_with_all = ["sequential", "ttl"])]
-    pub(crate) container: bool,
-
-    /// Let servers delete the node when it was not written for this long and has no children
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub(crate) ttl: Option<Duration>,
-
-    /// The access list, such as world:anyone:r,auth::cdrwa
-    #[arg(long, value_name = "LIST", value_parser = entries)]
-    pub(crate) acl: Option<Entries>,
+    #[command(flatten)]
+    pub(crate) kind: Kind,
 
     #[command(flatten)]
     pub(crate) target: Target,
 
     #[command(flatten)]
     pub(crate) data: Data,
+}
+
+/// What kind of node is created.
+#[derive(Debug, Args)]
+pub(crate) struct Kind {
+    /// Append a number that the server counts up
+    #[arg(short, long)]
+    pub(crate) sequential: bool,
+
+    /// Let servers delete the node when its last child is gone
+    #[arg(long, conflicts_with_all = ["sequential", "ttl"])]
+    container: bool,
+
+    /// Let servers delete the node when it was not written for this long and has no children
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    ttl: Option<Duration>,
+
+    /// The access list, such as world:anyone:r,auth::cdrwa
+    #[arg(long, value_name = "LIST", value_parser = entries)]
+    acl: Option<Entries>,
+}
+
+impl Kind {
+    /// How such a node is created.
+    pub(crate) fn options(&self) -> CreateOptions<'_> {
+        let mut options = match self.container {
+            true => CreateOptions::container(),
+            false => CreateOptions::persistent(),
+        };
+        if self.sequential {
+            options = options.sequential();
+        }
+        if let Some(ttl) = self.ttl {
+            options = options.ttl(ttl);
+        }
+        if let Some(acl) = &self.acl {
+            options = options.with_acl(&acl.0);
+        }
+        options
+    }
 }
 
 /// List the children of a node
@@ -181,7 +208,8 @@ pub(crate) struct Watch {
 /// The contenders may be those of zk, of kazoo or of Curator. The first line tells what it is. Then
 /// comes a line for each contender, in the order of the queue, with tabs between the parts: what it
 /// does, since when its node is there, its session, its node, the node that it waits for, and its
-/// data. Somebody who shares the lock with others does so.
+/// data. Somebody who shares the lock with others does so. With --json, what zk has written of a
+/// contender is the member holder, beside the data as it is.
 ///
 /// Example: zk who /locks/backup
 #[derive(Debug, Args)]

@@ -22,7 +22,11 @@ use crate::run::signals;
 /// The command has a process group of its own, so it cannot read from a terminal: redirect its
 /// input.
 #[derive(Debug, Args)]
-#[command(after_long_help = concat!(include_str!("lock.txt"), include_str!("run.txt")))]
+#[command(after_long_help = concat!(
+    include_str!("lock.txt"),
+    include_str!("status.txt"),
+    include_str!("run.txt"),
+))]
 pub(crate) struct Lock {
     /// The node below which contenders queue up. It is created if it is missing
     pub(crate) path: String,
@@ -80,9 +84,14 @@ pub(crate) struct Elect {
 /// Run a command while holding one or some of several permits
 ///
 /// As zk lock, but as many commands run at once as there are permits. All users of a semaphore have
-/// to give the same number.
+/// to give the same number. A path is that of a semaphore or of a lock: zk refuses to hold the one
+/// where the other is held.
 #[derive(Debug, Args)]
-#[command(after_long_help = concat!(include_str!("sem.txt"), include_str!("run.txt")))]
+#[command(after_long_help = concat!(
+    include_str!("sem.txt"),
+    include_str!("status.txt"),
+    include_str!("run.txt"),
+))]
 pub(crate) struct Sem {
     /// The node of the semaphore. It is created if it is missing
     pub(crate) path: String,
@@ -142,6 +151,8 @@ pub(crate) struct Run {
     data: Option<String>,
 
     /// Let go when somebody asks, as zk who --revoke does: the command is stopped as at a loss
+    ///
+    /// That it can be asked stands in the data that zk writes by default, so --data excludes this.
     #[arg(long, conflicts_with = "data")]
     pub(crate) revocable: bool,
 

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use crate::arguments::nodes::Target;
 use crate::connection::Connection;
 
 /// Print a node and everything below it, as lines of JSON
@@ -28,13 +29,37 @@ pub(crate) struct Dump {
     pub(crate) connection: Connection,
 }
 
+/// Draw a node and everything below it
+///
+/// Siblings are in the order of their names. It is no snapshot: each node is as it was when it was
+/// read. A node whose children this client may not list is marked, and then the exit status is 1.
+/// The last line tells how many nodes there are, with the first one.
+///
+/// Example: zk tree --long --depth 2 /config
+#[derive(Debug, Args)]
+pub(crate) struct Tree {
+    /// Tell of each node how many bytes of data and how many children it has, or the session that
+    /// it is of
+    #[arg(short, long)]
+    pub(crate) long: bool,
+
+    /// Go down so many levels below the node at most
+    #[arg(short = 'L', long, value_name = "LEVELS")]
+    pub(crate) depth: Option<usize>,
+
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
 /// Make a tree equal to a dump, or as far as it goes without deleting anything
 ///
 /// Nodes that are missing are created, and data and access lists that differ are written. Nodes
 /// that the dump does not have are left, unless --prune is given. Ephemeral nodes are left alone,
-/// and the kind of a node that is there is not changed. To run it again after an interruption leads
-/// to the same end. Prints what differs yet, as zk diff does, and in the end what was done. The
-/// exit status is 1 if a node could not be written.
+/// and the kind of a node that is there is not changed. What a line of the dump does not have, the
+/// data or the access list, is left as it is; a new node gets no data or an open list then. To run
+/// it again after an interruption, or twice at the same time, leads to the same end. Prints what
+/// differs yet, as zk diff does, and in the end what was done. The exit status is 1 if a node could
+/// not be written. The servers' own /zookeeper is never written.
 ///
 /// Example: zk dump /config | zk load /copies/config
 #[derive(Debug, Args)]

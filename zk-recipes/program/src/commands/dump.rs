@@ -42,7 +42,10 @@ async fn copy(source: &mut Source, output: &Writer, path: &str) -> Result<(), Fa
 pub(crate) fn wanted(which: Which, connection: &Connection, path: &str) -> Wanted {
     Wanted {
         ephemerals: which.ephemerals,
+        bare_ephemerals: false,
+        data: true,
         acls: !which.no_acls,
-        is_servers_root: path == "/" && !connection.has_chroot(),
+        depth: usize::MAX,
+        is_servers_root: path == "/" && connection.chroot() == "/",
     }
 }

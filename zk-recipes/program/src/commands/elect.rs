@@ -4,21 +4,24 @@ use zk_client::Client;
 use zk_recipes::{Election, FencingToken, Options, QueueEntry};
 
 use crate::arguments::Elect as Arguments;
-use crate::commands::holding::{Job, MaybeStatus, in_sessions, or_signal, watched};
+use crate::commands::holding::{
+    Job, MaybeStatus, acquire_alone, in_sessions, or_signal, telling_breaks, watched,
+};
 use crate::failure::{Failure, status, warn};
 use crate::output::{Json, Output, escaped};
 use crate::run::signals::Signals;
 use crate::run::supervise::Outcome;
 
 pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
+    let mut is_cut_off = false;
     // One session after the other, as long as they end without a result.
-    let status =
-        in_sessions(&arguments.connection, None, async |client, signals, _| {
-            match arguments.watch {
-                true => watch(&arguments, client, signals).await,
-                false => lead(&arguments, client, signals).await,
-            }
-        });
+    let status = in_sessions(&arguments.connection, None, async |client, signals, _| {
+        if !arguments.watch {
+            return lead(&arguments, client, signals).await;
+        }
+        let watching = watch(&arguments, client, signals);
+        telling_breaks(client, &mut is_cut_off, watching).await
+    });
     Ok(status.await?.unwrap_or(status::FAILED))
 }
 
@@ -26,15 +29,17 @@ pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
 async fn lead(arguments: &Arguments, client: &Client, signals: &mut Signals) -> MaybeStatus {
     let path = &arguments.path;
     let failed = |error| Failure::of(path, error);
-    let mut job = Job { path, run: &arguments.run, client, signals };
+    let mut job = Job { path, run: &arguments.run, client, signals, is_semaphore: false };
     let rule = job.rule()?;
     loop {
         // The data tells since when it is a candidate.
         let options = Options::new().data(arguments.run.data()).strict_foreign(true);
         let election = Election::with_options(client, path, options).map_err(failed)?;
         let mut group = watched().await?;
-        let term = match job.wait_for(group.reaping(election.campaign())).await {
-            Ok(Ok(term)) => term,
+        let campaign = acquire_alone(client, path, job.is_semaphore, election.campaign());
+        let term = match job.wait_for(group.reaping(campaign)).await {
+            Ok(Ok((_, Some(refusal)))) => return Err(refusal),
+            Ok(Ok((term, None))) => term,
             Ok(Err(error)) if error.is_session_over() => {
                 group.kill().await;
                 return Ok(None);

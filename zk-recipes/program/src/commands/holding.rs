@@ -1,16 +1,18 @@
 //! What `zk lock`, `zk elect` and `zk sem` share: a session, and a command that runs while
 //! something is held in it.
 
-use std::future::Future;
+use std::convert::Infallible;
+use std::future::{Future, pending};
 use std::ops::Deref;
 use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use zk_client::Client;
-use zk_recipes::{Error, Guard, Hold, Permit, Release, Timeout};
+use zk_client::{Client, SessionState, StateEvent};
+use zk_recipes::{Error, Guard, Hold, Permit, Release, Timeout, retry};
 
 use crate::arguments::{Run, Wait};
+use crate::commands::queues;
 use crate::connection::Connection;
 use crate::failure::{Failure, by_signal, status, warn};
 use crate::run::group::Group;
@@ -52,6 +54,7 @@ pub(crate) struct Job<'a> {
     pub(crate) run: &'a Run,
     pub(crate) client: &'a Client,
     pub(crate) signals: &'a mut Signals,
+    pub(crate) is_semaphore: bool,
 }
 
 impl Job<'_> {
@@ -93,6 +96,27 @@ impl Job<'_> {
     }
 }
 
+/// Acquires what is of one kind, and then looks for a contender of the other kind at its path: of a
+/// semaphore where this is a lock or an election, or the reverse. They do not exclude each other.
+/// The later one of two that come at the same moment sees the other, whose node is there by then.
+pub(crate) async fn acquire_alone<T>(
+    client: &Client,
+    path: &str,
+    is_semaphore: bool,
+    acquire: impl Future<Output = Result<T, Error>>,
+) -> Result<(T, Option<Failure>), Error> {
+    let acquired = acquire.await?;
+    // If this fails, what was acquired is lost, or this client may not see the others.
+    let other = retry(|| queues::other_kind(client, path, is_semaphore)).await.ok().flatten();
+    let refusal = other.map(|node| {
+        let kinds = ["a lock or an election", "a semaphore"];
+        let [own, other] = if is_semaphore { [kinds[1], kinds[0]] } else { kinds };
+        let why = format!("{own} does not exclude {other}, which is in use here: {node}");
+        Failure::of(path, why)
+    });
+    Ok((acquired, refusal))
+}
+
 /// Waits for something, unless a signal ends that: then the exit status.
 pub(crate) async fn or_signal<T>(
     signals: &mut Signals,
@@ -113,17 +137,20 @@ pub(crate) async fn once<H: Holding>(
 ) -> Result<Option<u8>, Failure> {
     let rule = job.rule()?;
     let mut group = watched().await?;
+    let acquire = acquire_alone(job.client, job.path, job.is_semaphore, acquire);
     let held = match job.wait_for(group.reaping(acquire)).await {
         Ok(held) => held,
         Err(status) => return Ok(Some(status)),
     };
     let path = job.path;
     let held = match held {
-        Ok(held) => held.ok_or_else(|| conflict(path, wait))?,
+        Ok((None, _)) => return Err(conflict(path, wait)),
+        Ok((Some(_), Some(refusal))) => return Err(refusal),
+        Ok((Some(held), None)) => held,
         Err(error) if error.timeout() == Some(Timeout::Contended) => {
             return Err(conflict(path, wait));
         }
-        Err(error) if error.is_session_over() && !wait.once => {
+        Err(error) if error.is_session_over() => {
             group.kill().await;
             return Ok(None);
         }
@@ -136,8 +163,52 @@ pub(crate) async fn once<H: Holding>(
     }
 }
 
-pub(crate) fn conflict(path: &str, wait: &Wait) -> Failure {
+fn conflict(path: &str, wait: &Wait) -> Failure {
     Failure::new(wait.conflict_exit_code, format!("{path} is held by others"))
+}
+
+/// Does `work`, and tells meanwhile when no server is reached, and when one is again.
+/// `is_cut_off` is what was told last, in the session before this one.
+pub(crate) async fn telling_breaks<T>(
+    client: &Client,
+    is_cut_off: &mut bool,
+    work: impl Future<Output = T>,
+) -> T {
+    let mut states = client.state_stream();
+    let tell = async {
+        while let Some(event) = states.next().await {
+            match event {
+                StateEvent::Entered(SessionState::Disconnected) if !*is_cut_off => {
+                    warn("no server is reached: what was printed may be out of date");
+                    *is_cut_off = true;
+                }
+                StateEvent::Entered(state) if state.is_connected() && *is_cut_off => {
+                    warn("a server is reached again");
+                    *is_cut_off = false;
+                }
+                _ => {}
+            }
+        }
+        pending::<Infallible>().await
+    };
+    tokio::select! {
+        done = work => done,
+        never = tell => match never {},
+    }
+}
+
+/// For how long sessions are opened one after the other.
+pub(crate) fn limit(wait: &Wait, connection: &Connection) -> Option<Duration> {
+    if wait.once { Some(connection.timeout()) } else { wait.wait }
+}
+
+/// Why it failed if that time is over.
+pub(crate) fn out_of_time(path: &str, wait: &Wait) -> Failure {
+    match wait.once {
+        // It waits for no others, so they are not the reason.
+        true => Failure::of(path, "the session has ended, and no server is reached"),
+        false => conflict(path, wait),
+    }
 }
 
 /// The exit status, or `None` if the session has ended before there was one.

@@ -6,17 +6,20 @@
 
 use std::collections::VecDeque;
 
-use zk_client::{Acl, Client, CreateOptions, Created, Error, ErrorCode, Reply, Stat};
+use zk_client::{
+    AccessList, Acl, Client, CreateOptions, Created, Error, ErrorCode, Node, Reply, Stat,
+};
 
 use crate::arguments::{Load as Arguments, Which};
 use crate::commands::diff::difference;
 use crate::commands::dump::wanted;
+use crate::connection::Connection;
 use crate::failure::{Failure, status, warn};
 use crate::output::Json;
 use crate::trees::compare::{Comparison, Pair};
-use crate::trees::entry::{Entry, is_below};
+use crate::trees::entry::{Entry, Kind, is_below};
 use crate::trees::file::Dump;
-use crate::trees::reader::absolute;
+use crate::trees::reader::{Wanted, absolute};
 use crate::trees::source::Source;
 use crate::trees::writer::Writer;
 
@@ -28,14 +31,21 @@ const BYTES_IN_FLIGHT: usize = 8 * 1024 * 1024;
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<u8, Failure> {
     let Arguments { path, file, connection, .. } = arguments;
+    check_place(connection, path, "/")?;
     let which = Which { ephemerals: false, no_acls: arguments.no_acls };
     let wanted = wanted(which, connection, path);
-    if arguments.prune {
-        Dump::check(file).await?;
+    if arguments.prune || wanted.is_servers_root {
+        Dump::check(file, |entry| check_place(connection, path, &entry.path)).await?;
     }
     let dump = Source::file(file, wanted)?.with_progress();
     let client = connection.open().await?;
-    let trees = Comparison::new(dump, Source::servers(&client, path, wanted));
+    // They are left alone, and so is what is above them.
+    let found = Source::servers(
+        &client,
+        path,
+        Wanted { ephemerals: true, bare_ephemerals: true, ..wanted },
+    );
+    let trees = Comparison::new(dump, found);
     let mut load = Load {
         arguments,
         client: client.clone(),
@@ -52,10 +62,22 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<u8, Failure> {
     loaded.and_then(|status| printed.map(|()| status))
 }
 
+/// Fails if a node below this root is one of the servers' own.
+fn check_place(connection: &Connection, root: &str, path: &str) -> Result<(), Failure> {
+    const OWN: &str = "/zookeeper";
+    let place = absolute(connection.chroot(), &absolute(root, path));
+    match place == OWN || is_below(&place, OWN) {
+        true => Err(Failure::of(&place, "one of the servers' own nodes, which are not loaded")),
+        false => Ok(()),
+    }
+}
+
 /// What is done to one node.
 #[derive(Debug)]
 enum Action {
     Create(Entry),
+    /// Looks at a node that is there although it was not when the tree was read.
+    Look(Entry),
     /// Writes data and access list, or one of them.
     Change(Entry, Vec<&'static str>),
     Delete(Entry),
@@ -63,12 +85,18 @@ enum Action {
 
 impl Action {
     fn entry(&self) -> &Entry {
-        let (Self::Create(entry) | Self::Change(entry, _) | Self::Delete(entry)) = self;
+        let (Self::Create(entry)
+        | Self::Look(entry)
+        | Self::Change(entry, _)
+        | Self::Delete(entry)) = self;
         entry
     }
 
     fn into_entry(self) -> Entry {
-        let (Self::Create(entry) | Self::Change(entry, _) | Self::Delete(entry)) = self;
+        let (Self::Create(entry)
+        | Self::Look(entry)
+        | Self::Change(entry, _)
+        | Self::Delete(entry)) = self;
         entry
     }
 }
@@ -77,25 +105,34 @@ impl Action {
 #[derive(Debug)]
 enum Replies {
     Create(Reply<Created>),
+    Look(Reply<Node>, Option<Reply<AccessList>>),
     Change(Option<Reply<Stat>>, Option<Reply<Stat>>),
     Delete(Reply<()>),
 }
 
 impl Replies {
-    async fn wait(self) -> Result<(), Error> {
+    /// Waits for them. Returns what was found, if that was asked for.
+    async fn wait(self) -> Result<Option<(Node, Option<AccessList>)>, Error> {
         match self {
-            Self::Create(reply) => reply.await.map(drop),
+            Self::Create(reply) => drop(reply.await?),
+            Self::Look(node, acl) => {
+                let acl = match acl {
+                    Some(acl) => Some(acl.await?),
+                    None => None,
+                };
+                return Ok(Some((node.await?, acl)));
+            }
             Self::Change(data, acl) => {
                 for reply in [data, acl].into_iter().flatten() {
                     reply.await?;
                 }
-                Ok(())
             }
             Self::Delete(reply) => match reply.await {
-                Err(error) if error.is_no_node() => Ok(()),
-                deleted => deleted,
+                Err(error) if error.is_no_node() => {}
+                deleted => deleted?,
             },
         }
+        Ok(None)
     }
 }
 
@@ -173,24 +210,52 @@ impl Load<'_> {
         | Pair::Second(Entry { path, .. })
         | Pair::Both(Entry { path, .. }, _)) = &pair;
         self.delete_but(&path.clone()).await?;
-        let line = difference(&pair, self.arguments.json);
+        if let Pair::First(entry) | Pair::Both(entry, _) = &pair {
+            // A dump that came from a pipe was not checked before.
+            check_place(&self.arguments.connection, &self.arguments.path, &entry.path)?;
+        }
         match pair {
             Pair::First(entry) => self.send(Action::Create(entry)).await?,
-            Pair::Second(entry) if self.arguments.prune => self.extra.push(entry),
-            Pair::Second(_) => {
-                self.count.extra += 1;
-                return Ok(self.print(line).await);
+            Pair::Second(entry) if entry.kind == Kind::Ephemeral => {
+                for above in std::mem::take(&mut self.extra) {
+                    self.leave(above).await;
+                }
             }
+            Pair::Second(entry) if self.arguments.prune => self.extra.push(entry),
+            Pair::Second(entry) => return Ok(self.leave(entry).await),
             Pair::Both(entry, found) => {
-                // Neither is ephemeral, and other kinds are not told by servers.
-                let parts = entry.differences(&found);
-                match parts.is_empty() {
-                    true => self.count.equal += 1,
-                    false => self.send(Action::Change(entry, parts)).await?,
+                if let Some(action) = self.compare(entry, found, false).await {
+                    self.send(action).await?;
                 }
             }
         }
         Ok(true)
+    }
+
+    /// Leaves a node that the dump does not have. False if nobody reads the output.
+    async fn leave(&mut self, entry: Entry) -> bool {
+        self.count.extra += 1;
+        self.print(difference(&Pair::Second(entry), self.arguments.json)).await
+    }
+
+    /// What makes a node equal to that of the dump, if it takes anything. `is_own` is true if this
+    /// load may have created it.
+    async fn compare(&mut self, entry: Entry, found: Entry, is_own: bool) -> Option<Action> {
+        let parts = entry.differences(&found);
+        if found.kind == Kind::Ephemeral {
+            let path = absolute(&self.arguments.path, &entry.path);
+            let line = difference(&Pair::Both(entry, found), self.arguments.json);
+            self.print(line).await;
+            warn(&format!("{path}: the node that is there is ephemeral, and is left"));
+            self.count.failed += 1;
+            return None;
+        }
+        match (parts.is_empty(), is_own) {
+            (false, _) => return Some(Action::Change(entry, parts)),
+            (true, true) => self.count.created += 1,
+            (true, false) => self.count.equal += 1,
+        }
+        None
     }
 
     async fn print(&self, line: Option<String>) -> bool {
@@ -215,7 +280,7 @@ impl Load<'_> {
             self.count.add(&action);
             return Ok(());
         }
-        let size = action.entry().data.len();
+        let size = action.entry().size();
         while self.writes.len() >= IN_FLIGHT
             || (!self.writes.is_empty() && self.bytes + size > BYTES_IN_FLIGHT)
         {
@@ -228,7 +293,7 @@ impl Load<'_> {
     /// What an action would do, as a line.
     fn plan(&self, action: &Action) -> String {
         let (verb, parts) = match action {
-            Action::Create(_) => ("create", String::new()),
+            Action::Create(_) | Action::Look(_) => ("create", String::new()),
             Action::Change(_, parts) => ("change", format!(" {}", parts.join(" "))),
             Action::Delete(_) => ("delete", String::new()),
         };
@@ -242,12 +307,16 @@ impl Load<'_> {
     fn submit(&mut self, action: Action, attempt: u32) {
         let Self { client, arguments, .. } = self;
         let Entry { path, kind, data, acl } = action.entry();
-        let path = absolute(&arguments.path, path);
+        let (path, data) = (absolute(&arguments.path, path), data.as_deref().unwrap_or_default());
         let replies = match &action {
             Action::Create(_) => {
                 let options = kind.options().with_acl(acl.as_deref().unwrap_or(Acl::OPEN));
                 Replies::Create(client.create(&path, data, &options))
             }
+            Action::Look(_) => client.batch(|| {
+                let list = acl.as_ref().map(|_| client.get_acl(&path));
+                Replies::Look(client.get_data(&path), list)
+            }),
             // The data first: the new list may forbid it.
             Action::Change(_, parts) => client.batch(|| {
                 let has = |part| parts.contains(&part);
@@ -257,7 +326,7 @@ impl Load<'_> {
             }),
             Action::Delete(_) => Replies::Delete(client.delete(&path, None)),
         };
-        self.bytes += data.len();
+        self.bytes += action.entry().size();
         self.writes.push_back(Write { action, replies, attempt });
     }
 
@@ -266,10 +335,22 @@ impl Load<'_> {
         let Some(Write { action, replies, attempt }) = self.writes.pop_front() else {
             return Ok(());
         };
-        self.bytes = self.bytes.saturating_sub(action.entry().data.len());
+        self.bytes = self.bytes.saturating_sub(action.entry().size());
         let path = absolute(&self.arguments.path, &action.entry().path);
         match replies.wait().await {
-            Ok(()) => self.count.add(&action),
+            Ok(None) => self.count.add(&action),
+            Ok(Some((node, acl))) => {
+                let entry = action.into_entry();
+                let found = Entry {
+                    path: entry.path.clone(),
+                    kind: Kind::of(node.stat.ephemeral_owner),
+                    data: Some(node.data.to_vec()),
+                    acl: acl.map(|list| list.acl),
+                };
+                if let Some(action) = self.compare(entry, found, attempt > 1).await {
+                    self.submit(action, attempt);
+                }
+            }
             Err(error) if error.is_transient() => {
                 self.is_repeated = true;
                 self.submit(action, attempt + 1);
@@ -280,14 +361,11 @@ impl Load<'_> {
                 self.submit(action, attempt + 1);
             }
             Err(error) if error.code() == Some(ErrorCode::NOT_EMPTY) => {
-                self.count.extra += 1;
-                let line = difference(&Pair::Second(action.into_entry()), self.arguments.json);
-                self.print(line).await;
+                self.leave(action.into_entry()).await;
             }
-            // The first create was not lost, or somebody else has created it.
-            Err(error) if error.is_node_exists() && attempt > 1 => {
-                let Action::Create(entry) = action else { return Ok(()) };
-                self.submit(Action::Change(entry, vec!["data", "acl"]), attempt + 1);
+            // The first create was not lost, or somebody else has created it, such as another load.
+            Err(error) if error.is_node_exists() => {
+                self.submit(Action::Look(action.into_entry()), attempt);
             }
             Err(error) if error.is_session_over() => return Err(Failure::of(&path, error)),
             Err(error) => {
@@ -307,7 +385,7 @@ fn is_out_of_order(error: &Error) -> bool {
 impl Count {
     fn add(&mut self, action: &Action) {
         match action {
-            Action::Create(_) => self.created += 1,
+            Action::Create(_) | Action::Look(_) => self.created += 1,
             Action::Change(..) => self.changed += 1,
             Action::Delete(_) => self.deleted += 1,
         }

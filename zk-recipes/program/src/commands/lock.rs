@@ -7,16 +7,16 @@ use zk_client::Client;
 use zk_recipes::{Error, Guard, Lock, LockFolder, Options, RwLock};
 
 use crate::arguments::Lock as Arguments;
-use crate::commands::holding::{Job, conflict, in_sessions, once};
+use crate::commands::holding::{Job, in_sessions, limit, once, out_of_time};
 use crate::failure::Failure;
 use crate::run::signals::Signals;
 
 pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
     let Arguments { path, wait, connection, .. } = &arguments;
-    let status = in_sessions(connection, wait.wait, async |client, signals, left| {
+    let status = in_sessions(connection, limit(wait, connection), async |client, signals, left| {
         with_client(&arguments, client, signals, left).await
     });
-    status.await?.ok_or_else(|| conflict(path, wait))
+    status.await?.ok_or_else(|| out_of_time(path, wait))
 }
 
 async fn with_client(
@@ -26,7 +26,7 @@ async fn with_client(
     left: Option<Duration>,
 ) -> Result<Option<u8>, Failure> {
     let path = &arguments.path;
-    let job = Job { path, run: &arguments.run, client, signals };
+    let job = Job { path, run: &arguments.run, client, signals, is_semaphore: false };
     let options = Options::new().data(arguments.run.data()).strict_foreign(true);
     let failed = |error| Failure::of(path, error);
     if arguments.shared || arguments.write {

@@ -10,6 +10,8 @@ mod nodes;
 mod queues;
 mod sem;
 pub(crate) mod tap;
+mod tree;
+mod txn;
 mod watch;
 mod who;
 
@@ -34,6 +36,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
         Subcommand::Who(who) => return who::run(&who).await.map_err(Failure::of_a_node),
         Subcommand::Load(load) => return load::run(&load).await.map_err(Failure::of_a_node),
         Subcommand::Diff(diff) => return diff::run(&diff).await,
+        Subcommand::Tree(tree) => return tree::run(&tree).await.map_err(Failure::of_a_node),
+        Subcommand::Txn(changes) => txn::run(&changes).await,
         Subcommand::Dump(dump) => dump::run(&dump).await,
         Subcommand::Get(get) => nodes::get(&get).await,
         Subcommand::Set(set) => nodes::set(&set).await,

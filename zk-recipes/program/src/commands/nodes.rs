@@ -1,6 +1,6 @@
 //! The subcommands that read and write nodes, each in one or a few requests.
 
-use zk_client::{Client, CreateOptions, Error, ErrorCode};
+use zk_client::{Client, Error, ErrorCode};
 
 use crate::arguments::{Acl, Create, Get, List, Remove, Set, Stat, Target};
 use crate::failure::Failure;
@@ -44,19 +44,7 @@ pub(crate) async fn set(set: &Set) -> Done {
 
 pub(crate) async fn create(create: &Create) -> Done {
     let data = create.data.read()?;
-    let mut kind = match create.container {
-        true => CreateOptions::container(),
-        false => CreateOptions::persistent(),
-    };
-    if create.sequential {
-        kind = kind.sequential();
-    }
-    if let Some(ttl) = create.ttl {
-        kind = kind.ttl(ttl);
-    }
-    if let Some(acl) = &create.acl {
-        kind = kind.with_acl(&acl.0);
-    }
+    let kind = create.kind.options();
     in_session(&create.target, async |client, path, output| {
         let created = match create.parents {
             true => client.create_all(path, &data, &kind).await?,

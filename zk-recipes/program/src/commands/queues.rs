@@ -71,21 +71,53 @@ pub(crate) async fn read(client: &Client, path: &str) -> Result<Queue, Error> {
         let turns = contenders(client, &beside(path), Layout::KAZOO, true).await?;
         queue.contenders = with_turns(permits(client, path).await?, turns);
     } else {
-        for (kind, markers, layout, is_shared) in LOCKS {
-            if !names.iter().any(|name| markers.iter().any(|marker| name.contains(marker))) {
-                continue;
-            }
-            let entries = contenders(client, path, layout, is_shared).await?;
-            if !entries.is_empty() {
-                queue.kinds.push(kind);
-                queue.contenders.extend(entries);
-            }
+        for (kind, entries) in locks(client, path, &names).await? {
+            queue.kinds.push(kind);
+            queue.contenders.extend(entries);
         }
     }
     let is_stranger = |name: &String| !FOLDERS.contains(&name.as_str());
     queue.has_strangers_alone = names.iter().any(is_stranger) && queue.contenders.is_empty();
     queue.is_missing = names.is_empty() && client.exists(path).await?.is_none();
     Ok(queue)
+}
+
+/// The locks and elections at a path, the names of whose children are known, with those who are
+/// in their queues.
+async fn locks(
+    client: &Client,
+    path: &str,
+    names: &[String],
+) -> Result<Vec<(&'static str, Vec<Contender>)>, Error> {
+    let mut found = Vec::new();
+    for (kind, markers, layout, is_shared) in LOCKS {
+        if !names.iter().any(|name| markers.iter().any(|marker| name.contains(marker))) {
+            continue;
+        }
+        let entries = contenders(client, path, layout, is_shared).await?;
+        if !entries.is_empty() {
+            found.push((kind, entries));
+        }
+    }
+    Ok(found)
+}
+
+/// The node of a contender that those of a semaphore at this path do not exclude, or those of a
+/// lock or an election.
+pub(crate) async fn other_kind(
+    client: &Client,
+    path: &str,
+    is_semaphore: bool,
+) -> Result<Option<String>, Error> {
+    if is_semaphore {
+        let locks = locks(client, path, &names(client, path).await?).await?;
+        let mut entries = locks.into_iter().flat_map(|(_, entries)| entries);
+        return Ok(entries.next().map(|entry| entry.node));
+    }
+    let leases = child(path, "leases");
+    let names = names(client, &leases).await?;
+    let permit = names.iter().find(|name| name.contains("-lease-"));
+    Ok(permit.map(|name| child(&leases, name)))
 }
 
 /// The names of a node's children: none if there is no node.

@@ -6,16 +6,16 @@ use zk_client::Client;
 use zk_recipes::{Error, Options, Permit, Semaphore};
 
 use crate::arguments::Sem as Arguments;
-use crate::commands::holding::{Job, conflict, in_sessions, once};
+use crate::commands::holding::{Job, in_sessions, limit, once, out_of_time};
 use crate::failure::Failure;
 
 pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
     let Arguments { path, wait, run, connection, .. } = &arguments;
-    let status = in_sessions(connection, wait.wait, async |client, signals, left| {
+    let status = in_sessions(connection, limit(wait, connection), async |client, signals, left| {
         let acquire = acquire(&arguments, client, left);
-        once(Job { path, run, client, signals }, wait, acquire).await
+        once(Job { path, run, client, signals, is_semaphore: true }, wait, acquire).await
     });
-    status.await?.ok_or_else(|| conflict(path, wait))
+    status.await?.ok_or_else(|| out_of_time(path, wait))
 }
 
 /// Acquires permits in one of three ways. `None` if others hold too many of them.

@@ -5,25 +5,21 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use zk_client::{Client, Error, Stat, StreamEvent, WatchMode};
 
 use crate::arguments::Watch as Arguments;
-use crate::commands::holding::{in_sessions, or_signal};
+use crate::commands::holding::{in_sessions, or_signal, telling_breaks};
 use crate::failure::{Failure, status};
 use crate::output::{Json, Output};
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<u8, Failure> {
-    let mut seen = None;
-    let status =
-        in_sessions(
-            &arguments.target.connection,
-            None,
-            async |client, signals, _| match or_signal(signals, watch(arguments, client, &mut seen))
-                .await
-            {
-                Ok(Ok(done)) => done.map(|()| Some(0)),
-                Ok(Err(error)) if error.is_session_over() => Ok(None),
-                Ok(Err(error)) => Err(Failure::of(&arguments.target.path, error)),
-                Err(status) => Ok(Some(status)),
-            },
-        );
+    let (mut seen, mut is_cut_off) = (None, false);
+    let status = in_sessions(&arguments.target.connection, None, async |client, signals, _| {
+        let watching = watch(arguments, client, &mut seen);
+        match or_signal(signals, telling_breaks(client, &mut is_cut_off, watching)).await {
+            Ok(Ok(done)) => done.map(|()| Some(0)),
+            Ok(Err(error)) if error.is_session_over() => Ok(None),
+            Ok(Err(error)) => Err(Failure::of(&arguments.target.path, error)),
+            Err(status) => Ok(Some(status)),
+        }
+    });
     Ok(status.await?.unwrap_or(status::FAILED))
 }
 

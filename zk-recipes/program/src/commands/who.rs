@@ -6,19 +6,22 @@ use zk_client::{Client, WatchMode, WatchStream};
 use zk_recipes::{Error, retry};
 
 use crate::arguments::Who as Arguments;
-use crate::commands::holding::{MaybeStatus, in_sessions, or_signal};
+use crate::commands::holding::{MaybeStatus, in_sessions, or_signal, telling_breaks};
 use crate::commands::queues::{self, Contender, Queue, beside};
 use crate::failure::{Failure, status, warn};
-use crate::identity::{REVOKE, is_description, is_revocable};
+use crate::identity::{REVOKE, description, is_description, is_revocable};
 use crate::output::{Json, Output, date, escaped};
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<u8, Failure> {
     let path = &arguments.target.path;
-    let mut shown = None;
+    let (mut shown, mut is_cut_off) = (None, false);
     let status = in_sessions(&arguments.target.connection, None, async |client, signals, _| {
         let done = async {
             match (arguments.watch, arguments.revoke) {
-                (true, _) => watch(arguments, client, &mut shown).await,
+                (true, _) => {
+                    let watching = watch(arguments, client, &mut shown);
+                    telling_breaks(client, &mut is_cut_off, watching).await
+                }
                 (_, true) => revoke(arguments, client).await,
                 _ => show(arguments, client).await,
             }
@@ -165,6 +168,10 @@ fn object_of(contender: &Contender) -> String {
         .text("since", &date(contender.ctime).unwrap_or_default())
         .flag("shared", contender.is_shared)
         .bytes("data", &contender.data);
+    let object = match description(&contender.data) {
+        Some(holder) => object.value("holder", &holder),
+        None => object,
+    };
     match &contender.waits_for {
         Some((node, count)) => object
             .text("waits_for", node)

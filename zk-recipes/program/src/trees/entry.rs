@@ -60,7 +60,8 @@ pub(crate) struct Entry {
     /// Its path below the root of the tree, which is `/` itself.
     pub(crate) path: String,
     pub(crate) kind: Kind,
-    pub(crate) data: Vec<u8>,
+    /// The data. `None` if it is left out.
+    pub(crate) data: Option<Vec<u8>>,
     /// The access list. `None` if it is left out.
     pub(crate) acl: Option<Vec<Acl>>,
 }
@@ -71,10 +72,11 @@ const MEMBERS: [&str; 6] = ["path", "kind", "ttl_ms", "data", "data_base64", "ac
 impl Entry {
     /// What differs between two nodes.
     pub(crate) fn differences(&self, other: &Self) -> Vec<&'static str> {
+        let has_data = self.data.is_some() && other.data.is_some();
         let has_lists = self.acl.is_some() && other.acl.is_some();
         let parts = [
             ("kind", self.kind.differs(other.kind)),
-            ("data", self.data != other.data),
+            ("data", has_data && self.data != other.data),
             ("acl", has_lists && self.acl != other.acl),
         ];
         parts.into_iter().filter_map(|(part, differs)| differs.then_some(part)).collect()
@@ -92,15 +94,26 @@ impl Entry {
         if let Kind::Ttl(time) = self.kind {
             line = line.number("ttl_ms", i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
         }
-        line = match str::from_utf8(&self.data) {
-            Ok(text) => line.text("data", text),
-            Err(_) => line.text("data_base64", &STANDARD.encode(&self.data)),
+        line = match self.data.as_deref().map(|data| (data, str::from_utf8(data))) {
+            Some((_, Ok(text))) => line.text("data", text),
+            Some((data, Err(_))) => line.text("data_base64", &STANDARD.encode(data)),
+            None => line,
         };
         if let Some(acl) = &self.acl {
             let entries = acl.iter().map(|entry| format!("{}:{}", entry.id, entry.perms));
             line = line.list("acl", entries.map(|entry| quoted(&entry)));
         }
         line.end()
+    }
+
+    /// The last part of its path.
+    pub(crate) fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// How many bytes of data it has.
+    pub(crate) fn size(&self) -> usize {
+        self.data.as_ref().map_or(0, Vec::len)
     }
 
     /// Reads a line of a dump. The error says what is wrong.
@@ -127,9 +140,9 @@ impl Entry {
         };
         let data = match (text("data")?, text("data_base64")?) {
             (Some(_), Some(_)) => return Err("there are \"data\" and \"data_base64\"".to_owned()),
-            (Some(text), None) => text.as_bytes().to_vec(),
-            (None, Some(code)) => STANDARD.decode(code).map_err(|error| error.to_string())?,
-            (None, None) => Vec::new(),
+            (Some(text), None) => Some(text.as_bytes().to_vec()),
+            (None, Some(code)) => Some(STANDARD.decode(code).map_err(|error| error.to_string())?),
+            (None, None) => None,
         };
         let acl = match line.get("acl") {
             None => None,

@@ -5,17 +5,13 @@
 //! complete: otherwise the end of an interrupted one would look as if nodes were gone.
 
 use std::cmp::Ordering;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
 
 use serde_json::{Map, Value};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::failure::Failure;
+use crate::input::Input;
 use crate::trees::entry::{Entry, order};
-
-/// The longest line. Servers refuse nodes that are a tenth as large.
-const MAX_LINE: u64 = 16 * 1024 * 1024;
 
 /// How many lines wait at most.
 const AHEAD: usize = 64;
@@ -34,25 +30,25 @@ pub(crate) struct Dump {
 impl Dump {
     /// Opens a file, or the standard input if its name is `-`.
     pub(crate) fn open(name: &str) -> Result<Self, Failure> {
-        let (input, size): (Box<dyn Read + Send>, _) = if name == "-" {
-            (Box::new(std::io::stdin()), None)
-        } else {
-            let file = File::open(name).map_err(|error| Failure::of(name, error))?;
-            let size = file.metadata().ok().filter(|file| file.is_file()).map(|file| file.len());
-            (Box::new(file), size)
-        };
+        let input = Input::open(name)?;
+        let (name, size) = (input.name.clone(), input.size);
         let (sender, lines) = channel(AHEAD);
-        std::thread::spawn(move || send(BufReader::new(input), &sender));
-        let name = if name == "-" { "the standard input".to_owned() } else { name.to_owned() };
+        std::thread::spawn(move || send(input, &sender));
         Ok(Self { name, lines, number: 0, last: None, is_over: false, size })
     }
 
-    /// Reads a file to its end, so that it is known to be complete before anything is deleted. What
-    /// is no file, such as the standard input or a pipe, can be read only once.
-    pub(crate) async fn check(name: &str) -> Result<(), Failure> {
+    /// Reads a file to its end, so that it is known to be complete, and each of its nodes to be
+    /// allowed, before anything is changed. What is no file, such as the standard input or a pipe,
+    /// can be read only once.
+    pub(crate) async fn check(
+        name: &str,
+        allow: impl Fn(&Entry) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         if std::fs::metadata(name).is_ok_and(|found| found.is_file()) {
             let mut dump = Self::open(name)?;
-            while dump.next().await?.is_some() {}
+            while let Some((entry, _)) = dump.next().await? {
+                allow(&entry)?;
+            }
         }
         Ok(())
     }
@@ -109,23 +105,10 @@ pub(crate) fn last_line(nodes: u64) -> String {
     format!("{{\"end\":true,\"nodes\":{nodes}}}")
 }
 
-/// Sends the lines until nobody wants them any more.
-fn send(mut input: impl BufRead, lines: &Sender<Result<Vec<u8>, String>>) {
-    loop {
-        let mut line = Vec::new();
-        let read = input.by_ref().take(MAX_LINE).read_until(b'\n', &mut line);
-        let line = match read {
-            Ok(0) => return,
-            Ok(_) if line.last() != Some(&b'\n') && line.len() as u64 == MAX_LINE => {
-                Err("the line is too long".to_owned())
-            }
-            // One that was cut off is no JSON, unless only the end of the line is missing.
-            Ok(_) => {
-                line.pop_if(|last| *last == b'\n');
-                Ok(line)
-            }
-            Err(error) => Err(error.to_string()),
-        };
+/// Sends the lines until nobody wants them any more. One that was cut off is no JSON, unless only
+/// the end of the line is missing.
+fn send(mut input: Input, lines: &Sender<Result<Vec<u8>, String>>) {
+    while let Some(line) = input.line() {
         let is_over = line.is_err();
         if lines.blocking_send(line).is_err() || is_over {
             return;

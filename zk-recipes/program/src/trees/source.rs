@@ -48,7 +48,7 @@ impl Source {
     pub(crate) async fn next(&mut self) -> Result<Option<Entry>, Failure> {
         loop {
             let (entry, bytes) = match &mut self.from {
-                From::Servers(reader) => (reader.next().await?, 0),
+                From::Servers(reader) => (reader.next().await?.map(|found| found.entry), 0),
                 From::File(dump) => match dump.next().await? {
                     Some((entry, bytes)) => (Some(entry), bytes),
                     None => (None, 0),

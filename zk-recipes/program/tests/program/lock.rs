@@ -240,6 +240,26 @@ async fn a_command_is_stopped_at_once_where_the_session_ends_with_the_connection
     assert!(!command.is_alive());
 }
 
+/// Each session ends with the connection that the server ends at what it does not know.
+#[tokio::test]
+async fn a_wrong_dialect_is_named() {
+    let server = Server::with(Config::new().manner(Manner::clickhouse_keeper())).await.unwrap();
+    for what in [
+        &["lock", "/lock"] as &[&str],
+        &["lock", "--try", "--shared", "/lock"],
+        &["sem", "--permits", "1", "/sem"],
+        &["sem", "--permits", "1", "--try", "/sem"],
+        &["elect", "/leader"],
+    ] {
+        let ended = run(&server, &[what, &["--", "true"]].concat()).await;
+        assert_eq!(ended.status, 125, "{what:?}: {ended:?}");
+        let last = ended.errors.lines().last().unwrap();
+        for part in ["3 connections in a row ended", "does not know create", "see --dialect"] {
+            assert!(last.contains(part), "{what:?}: {ended:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_command_is_killed_when_the_node_of_the_lock_is_deleted() {
     let server = server().await;

@@ -21,4 +21,5 @@ mod soak;
 mod tap;
 mod tls;
 mod trees;
+mod txn;
 mod who;

@@ -218,9 +218,15 @@ async fn every_shell_has_a_script_and_every_subcommand_has_help() {
     let ended = bash.wait_with_output().await.unwrap();
     assert!(ended.status.success(), "{ended:?}");
     for subcommand in [
-        "lock", "elect", "sem", "get", "set", "create", "ls", "stat", "watch", "rm", "acl", "words",
+        "lock", "elect", "sem", "who", "get", "set", "create", "txn", "ls", "tree", "stat",
+        "watch", "rm", "acl", "dump", "load", "diff", "words",
     ] {
         let help = run(&server, &[subcommand, "--help"]).await;
         assert!(help.status == 0 && help.output.contains("--connect"), "{help:?}");
+        let runs_a_command = ["lock", "elect", "sem"].contains(&subcommand);
+        assert_eq!(help.output.contains("Exit status:\n  that of the command"), runs_a_command);
+        // A leader that loses goes on as a candidate.
+        let may_lose = ["lock", "sem"].contains(&subcommand);
+        assert_eq!(help.output.contains("123  it was lost"), may_lose, "{help:?}");
     }
 }

@@ -146,9 +146,10 @@ async fn a_load_says_what_differs_and_deletes_only_if_it_is_asked() {
 
     let load = ["load", "/t", name(&file)];
     let plan = check(&server, 0, &[&load[..], &["--dry-run", "--prune"]].concat()).await.output;
-    let expected = "change /a/binary data\ndelete /a/kept\ndelete /a/x/y/z\ndelete /a/x/y\n\
+    let expected = "change /a/binary data\n> /a/kept\ndelete /a/x/y/z\ndelete /a/x/y\n\
                     delete /a/x\ncreate /a/ü\nchange /acl acl\n\
-                    /t: would be 1 created, 2 changed, 4 deleted, 5 equal before\n";
+                    /t: would be 1 created, 2 changed, 3 deleted, 5 equal before, 1 not in the \
+                    dump and left\n";
     assert_eq!(plan, expected);
     assert_eq!(diff(1).await, differs, "after the dry run");
 
@@ -319,4 +320,141 @@ async fn a_dump_comes_from_a_pipe_too() {
     let ended = load.end().await;
     assert_eq!(ended.status, 0, "{ended:?}");
     assert_eq!(server.children("/x").len(), 4);
+}
+
+/// Both have found that nothing is there.
+#[tokio::test]
+async fn two_loads_at_the_same_time_lead_to_the_same_end() {
+    let server = serve().await;
+    let client = Client::connect(server.address()).await.unwrap();
+    let mut late = start(&server, &["load", "/t"]);
+    let lines = DUMP.split_inclusive('\n').collect::<Vec<_>>();
+    let input = late.input.as_mut().unwrap();
+    input.write_all(lines[..2].concat().as_bytes()).await.unwrap();
+    if let (None, mut made) = client.exists_and_watch("/t").await.unwrap() {
+        made.changed().await.unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let other = DUMP.replace("\"/wAK\"", "\"/w==\"").replace("anyone:r\"", "anyone:rw\"");
+    let file = write(&folder, "dump", &other);
+    check(&server, 0, &["load", "/t", name(&file)]).await;
+    client.create("/t/a/mine", b"", &CreateOptions::ephemeral()).await.unwrap();
+    late.input.as_mut().unwrap().write_all(lines[2..].concat().as_bytes()).await.unwrap();
+    let ended = late.end().await;
+    let counts = "/t: 1 created, 2 changed, 5 equal before\n";
+    assert_eq!((ended.status, &*ended.output, &*ended.errors), (0, counts, ""));
+    assert_eq!(check(&server, 0, &["dump", "/t"]).await.output, DUMP);
+}
+
+#[tokio::test]
+async fn an_ephemeral_node_in_the_place_of_one_of_the_dump_is_left() {
+    let server = serve().await;
+    let client = Client::connect(server.address()).await.unwrap();
+    client.create("/t", b"root", &CreateOptions::persistent()).await.unwrap();
+    client.create("/t/a!", b"mine", &CreateOptions::ephemeral()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(&folder, "dump", DUMP);
+    // A list that servers hide from the program does not matter here.
+    let list =
+        [Acl::new(Perms::ALL, Id::digest("ann", "secret")), Acl::new(Perms::READ, Id::ANYONE)];
+    client.create("/t/other", b"", &CreateOptions::ephemeral().with_acl(&list)).await.unwrap();
+    let ended = check(&server, 1, &["load", "/t", name(&file)]).await;
+    assert!(ended.output.starts_with("! /a! kind data\n"), "{ended:?}");
+    assert!(ended.output.ends_with("5 created, 1 equal before, 2 failed\n"), "{ended:?}");
+    assert!(ended.errors.contains("/t/a!: the node that is there is ephemeral"), "{ended:?}");
+    assert_eq!(server.data("/t/a!").unwrap(), "mine");
+}
+
+#[tokio::test]
+async fn the_servers_own_nodes_are_never_loaded() {
+    let server = serve().await;
+    let folder = tempfile::tempdir().unwrap();
+    let end = "{\"end\":true}\n";
+    let root = "{\"path\":\"/\"}\n{\"path\":\"/a\"}\n";
+    let harmless = write(&folder, "harmless", &[root, end].concat());
+    let own = "{\"path\":\"/zookeeper\"}\n{\"path\":\"/zookeeper/quota\",\"data\":\"x\"}\n";
+    let harmful = write(&folder, "harmful", &[root, own, end].concat());
+    let chroot = format!("{}/zookeeper", server.address());
+    let zxid = server.last_zxid();
+    for arguments in [
+        &["load", "/zookeeper", name(&harmless)] as &[&str],
+        &["load", "/zookeeper/quota/x", name(&harmless)],
+        &["load", "/", name(&harmless), "--connect", &chroot],
+        &["load", "/x", name(&harmless), "--connect", &chroot],
+        &["load", "/", name(&harmful)],
+    ] {
+        let ended = check(&server, 1, arguments).await;
+        assert!(ended.errors.contains("one of the servers' own nodes"), "{ended:?}");
+        assert_eq!(server.last_zxid(), zxid, "no session was opened: {arguments:?}");
+    }
+    // A pipe is not read ahead: what comes before is loaded.
+    let mut load = start(&server, &["load", "/"]);
+    let lines = [root, own, end].concat();
+    load.input.take().unwrap().write_all(lines.as_bytes()).await.unwrap();
+    let ended = load.end().await;
+    assert_eq!(ended.status, 1, "{ended:?}");
+    assert!(ended.errors.contains("/zookeeper: one of the servers' own nodes"), "{ended:?}");
+    assert_eq!(server.data("/zookeeper/quota").unwrap(), "");
+    // Below another node it is a name like any other.
+    check(&server, 0, &["load", "/x", name(&harmful)]).await;
+    assert_eq!(server.data("/x/zookeeper/quota").unwrap(), "x");
+}
+
+#[tokio::test]
+async fn what_a_line_lacks_is_left_as_it_is() {
+    let server = serve().await;
+    let client = Client::connect(server.address()).await.unwrap();
+    make_tree(&client).await;
+    let folder = tempfile::tempdir().unwrap();
+    let lines = "{\"path\":\"/\"}\n{\"path\":\"/acl\",\"data\":\"x\"}\n{\"path\":\"/new\"}\n";
+    let file = write(&folder, "dump", &format!("{lines}{{\"end\":true}}\n"));
+    let loaded = check(&server, 0, &["load", "/t", name(&file)]).await.output;
+    assert!(loaded.contains("/t: 1 created, 1 changed, 1 equal before"), "{loaded}");
+    assert_eq!(server.data("/t").unwrap(), "root");
+    assert_eq!(server.data("/t/new").unwrap(), "");
+    assert_eq!(client.get_acl("/t/acl").await.unwrap().acl.len(), 2);
+    let null = write(&folder, "null", &format!("{{\"path\":\"/\",\"data\":null}}\n{lines}"));
+    let ended = check(&server, 1, &["load", "/t", name(&null)]).await;
+    assert!(ended.errors.contains("line 1: \"data\" is not a text"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_tree_is_drawn() {
+    let server = serve().await;
+    let client = Client::connect(server.address()).await.unwrap();
+    make_tree(&client).await;
+    let drawn = check(&server, 0, &["tree", "/t"]).await;
+    let expected = "/t\n├── a\n│   ├── binary\n│   ├── mine\n│   └── ü\n├── a!\n│   └── b\n\
+                    ├── acl\n└── ttl\n\n9 nodes, 1 of them ephemeral\n";
+    assert_eq!((&*drawn.output, &*drawn.errors), (expected, ""));
+    let session = client.session().unwrap().id.0;
+    let long = check(&server, 0, &["tree", "-l", "-L", "1", "/t"]).await.output;
+    let expected = "/t  [data 4, children 4]\n├── a  [data 0, children 3]\n\
+                    ├── a!  [data 0, children 1]\n├── acl  [data 0, children 0]\n\
+                    └── ttl  [data 1, children 0]\n\n5 nodes\n";
+    assert_eq!(long, expected);
+    let mine = check(&server, 0, &["tree", "--long", "/t/a/mine"]).await.output;
+    assert_eq!(mine, format!("/t/a/mine  [data 0, ephemeral {session:#x}]\n\n1 node\n"));
+    let json = check(&server, 0, &["tree", "--json", "--depth", "0", "/t"]).await.output;
+    let stat = check(&server, 0, &["stat", "--json", "/t"]).await.output;
+    assert_eq!(json, format!("{stat}{{\"end\":true,\"nodes\":1}}\n"));
+    let whole = check(&server, 0, &["tree", "/"]).await.output;
+    assert!(whole.starts_with("/\n├── t\n│   ├── a\n") && whole.contains("└── zookeeper\n"));
+    check(&server, 1, &["tree", "/missing"]).await;
+}
+
+#[tokio::test]
+async fn a_drawing_goes_on_where_nodes_are_hidden() {
+    let server = serve().await;
+    let client = Client::connect(server.address()).await.unwrap();
+    let hidden = [Acl::new(Perms::CREATE, Id::ANYONE)];
+    let persistent = CreateOptions::persistent();
+    client.create("/t", b"", &persistent).await.unwrap();
+    client.create("/t/a", b"", &persistent.with_acl(&hidden)).await.unwrap();
+    client.create("/t/a/b", b"", &persistent).await.unwrap();
+    client.create("/t/c", b"", &persistent).await.unwrap();
+    let drawn = check(&server, 1, &["tree", "/t"]).await.output;
+    let expected = "/t\n├── a  [hidden from this client, see --auth]\n└── c\n\n3 nodes\n";
+    assert_eq!(drawn, expected);
+    check(&server, 1, &["dump", "/t"]).await;
 }

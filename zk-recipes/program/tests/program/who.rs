@@ -1,6 +1,7 @@
 //! Who holds something and who waits for it: what contenders tell of themselves, and `zk who`.
 
 use rustix::process::Signal;
+use tokio::io::{AsyncBufReadExt, BufReader};
 use zk_client::{Client, CreateOptions};
 use zk_embedded::Server;
 use zk_recipes::Lock;
@@ -105,6 +106,7 @@ async fn the_holder_of_a_lock_and_those_who_wait_are_shown_in_order() {
     assert_eq!((&json["path"], &json["kind"]), (&"/lock".into(), &"lock or election".into()));
     let (held, last) = (&json["holds"][0], &json["waits"][1]);
     assert_eq!((&held["data"], &held["waits_for"]), (&"a\tb".into(), &serde_json::Value::Null));
+    assert!(held.get("holder").is_none(), "its data is not that of zk: {held}");
     assert_eq!((&last["waits_for"], &last["ahead"]), (&json["waits"][0]["node"], &2.into()));
     let node = client.get_data(held["node"].as_str().unwrap()).await.unwrap();
     let session = format!("{:#x}", node.stat.ephemeral_owner.0);
@@ -277,6 +279,12 @@ async fn a_holder_that_agreed_lets_go_when_it_is_asked() {
     assert_eq!((ended.status, ended.output), (0, format!("{node}\n")));
     let data = client.get_data(&node).await.unwrap().data;
     assert!(data.starts_with(b"__REVOKE__{\"host\""), "it still tells who it is: {data:?}");
+    let json = run(&server, &["who", "--json", "/lock"]).await.output;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let own = &json["holds"][0];
+    assert!(own["data"].as_str().unwrap().starts_with("__REVOKE__"), "{json}");
+    assert_eq!(own["holder"]["pid"], holder.child.id().unwrap(), "{json}");
+    assert_eq!(own["holder"]["command"], "sh", "{json}");
     assert_eq!(holder.end().await.status, 1);
 }
 
@@ -319,4 +327,61 @@ async fn a_path_without_a_node_is_told() {
     let ended = run(&server, &["who", "--revoke", "/lokc"]).await;
     assert_eq!(ended.status, 1, "{ended:?}");
     assert!(ended.errors.contains("nobody holds it"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_watch_tells_when_no_server_is_reached_and_when_one_is_again() {
+    let server = Server::start().await.unwrap();
+    let client = Client::connect(server.address()).await.unwrap();
+    client.create("/a", b"", &CreateOptions::persistent()).await.unwrap();
+    for what in
+        [&["who", "--watch", "/a"] as &[&str], &["watch", "/a"], &["elect", "--watch", "/b"]]
+    {
+        let mut watch = start(&server, what);
+        watch.line().await;
+        let mut errors = BufReader::new(watch.child.stderr.take().unwrap()).lines();
+        let mut error = async || errors.next_line().await.unwrap().unwrap();
+        server.set_serving(false);
+        server.disconnect_all();
+        assert!(error().await.contains("no server is reached"));
+        server.set_serving(true);
+        assert_eq!(error().await, "zk: a server is reached again");
+        watch.signal(Signal::TERM);
+        assert_eq!(errors.next_line().await.unwrap(), None);
+        assert_eq!(watch.child.wait().await.unwrap().code(), Some(143));
+    }
+}
+
+#[tokio::test]
+async fn a_lock_and_a_semaphore_at_one_path_refuse_each_other() {
+    let server = Server::start().await.unwrap();
+    let lock = &["lock", "/x"] as &[&str];
+    let shared = &["lock", "--shared", "/x"] as &[&str];
+    let elect = &["elect", "/x"] as &[&str];
+    let sem = &["sem", "--permits", "2", "/x"] as &[&str];
+    for (first, others) in [
+        (lock, &[sem] as &[&[&str]]),
+        (shared, &[sem]),
+        (elect, &[sem]),
+        (sem, &[lock, shared, elect]),
+    ] {
+        let holder = hold(&server, first).await;
+        for other in others {
+            let ended = run(&server, &[other, &["--", "echo", "both"][..]].concat()).await;
+            assert_eq!((ended.status, &*ended.output), (125, ""), "{first:?} {other:?} {ended:?}");
+            assert!(ended.errors.contains("/x: a ") && ended.errors.contains("does not exclude a"));
+        }
+        if first == sem {
+            let same = run(&server, &[sem, &["--", "true"][..]].concat()).await;
+            assert_eq!(same.status, 0, "{same:?}");
+        }
+        holder.end().await;
+    }
+    assert_eq!(server.sessions(), []);
+    // What a semaphore has left is no reason.
+    assert_eq!(run(&server, &["lock", "/x", "--", "true"]).await.status, 0);
+    // Nor are locks below a lock.
+    let below = hold(&server, &["lock", "/x/locks"]).await;
+    assert_eq!(run(&server, &["lock", "/x", "--", "true"]).await.status, 0);
+    below.end().await;
 }
