@@ -408,6 +408,7 @@ const CRATES: &[Layers] = &[
             "plan",
             "level",
             "world",
+            "waste",
             "network",
             "strike",
             "process",

@@ -33,7 +33,7 @@ pub struct Level {
     pub wants: Wants,
     /// What goes wrong in its runs.
     pub faults: &'static [Fault],
-    casts: &'static [Cast],
+    casts: &'static [&'static [Cast]],
 }
 
 /// Who contends in the runs of a sweep.
@@ -69,6 +69,9 @@ const CROWDS: &[Cast] = &[
     cast(FIVE, 2, 1000, 1),
 ];
 
+/// A wait that is long enough for those who ask again and again, however seldom.
+const LONG_WAIT: Cast = cast(TWO, 300, 120_000, 1);
+
 /// The same with long holds, in which sessions of others end.
 const LONG_HOLDS: &[Cast] = &[
     cast(ONE, 0, 100, 1),
@@ -98,16 +101,17 @@ pub const LEVELS: &[Level] = &[
         reading: "chapter 1 (How ZooKeeper answers)",
         wants: Wants::Lock,
         faults: &[],
-        casts: CROWDS,
+        casts: &[CROWDS],
     },
     Level {
         number: 2,
         title: "The herd",
-        task: "The same, and whatever happens to the lock wakes at most one of those who wait.",
+        task: "The same, and whatever happens to the lock wakes at most one of those who wait. They \
+               do not ask again while nothing changes.",
         reading: "chapter 3 (Watches)",
         wants: Wants::Lock,
         faults: &[],
-        casts: CROWDS,
+        casts: &[CROWDS, &[LONG_WAIT]],
     },
     Level {
         number: 3,
@@ -118,7 +122,7 @@ pub const LEVELS: &[Level] = &[
                   chapter 4 (The textbook lock), to compare",
         wants: Wants::Lock,
         faults: &[Fault::Close, Fault::Crash],
-        casts: LONG_HOLDS,
+        casts: &[LONG_HOLDS],
     },
     Level {
         number: 4,
@@ -128,7 +132,7 @@ pub const LEVELS: &[Level] = &[
         reading: "chapter 5 (The hazards), the lost reply",
         wants: Wants::Lock,
         faults: &[Fault::Cut],
-        casts: LONG_HOLDS,
+        casts: &[LONG_HOLDS],
     },
     Level {
         number: 5,
@@ -138,7 +142,7 @@ pub const LEVELS: &[Level] = &[
         reading: "chapters 2 (Sessions and time) and 5 (The hazards)",
         wants: Wants::Lock,
         faults: &[Fault::Cut, Fault::CutBehind],
-        casts: LONG_HOLDS,
+        casts: &[LONG_HOLDS],
     },
     Level {
         number: 6,
@@ -150,7 +154,7 @@ pub const LEVELS: &[Level] = &[
         reading: "chapters 2 (Sessions and time) and 6 (Losing a lock)",
         wants: Wants::Lock,
         faults: &[Fault::Expire, Fault::Isolate, Fault::Reap],
-        casts: LONG_HOLDS,
+        casts: &[LONG_HOLDS],
     },
     Level {
         number: 7,
@@ -160,7 +164,7 @@ pub const LEVELS: &[Level] = &[
         reading: "chapter 7 (Sharing a lock)",
         wants: Wants::RwLock,
         faults: &[Fault::Close, Fault::Crash],
-        casts: READ_WRITE,
+        casts: &[READ_WRITE],
     },
     Level {
         number: 8,
@@ -170,7 +174,7 @@ pub const LEVELS: &[Level] = &[
         reading: "chapter 6 (Losing a lock), fencing tokens",
         wants: Wants::Withdraw,
         faults: &[Fault::Stop],
-        casts: LONG_HOLDS,
+        casts: &[LONG_HOLDS],
     },
     Level {
         number: 9,
@@ -199,7 +203,7 @@ pub const LEVELS: &[Level] = &[
             Fault::Restart,
             Fault::Isolate,
         ],
-        casts: LONG_HOLDS,
+        casts: &[LONG_HOLDS],
     },
 ];
 
@@ -219,7 +223,7 @@ impl Level {
             });
             Plan { turns: cast.turns, ..self.plan(contenders.collect()) }
         };
-        self.casts.iter().map(plan).collect()
+        self.casts.iter().copied().flatten().map(plan).collect()
     }
 
     /// A run of this level, in which everybody takes one turn.
@@ -232,7 +236,7 @@ impl Level {
             turns: 1,
             strikes: Vec::new(),
             has_container: matches!(self.number, 6 | 9),
-            forbids_herds: self.number == 2,
+            forbids_waste: self.number == 2,
             strikes_creates: self.number == 4,
             strikes_later: matches!(self.number, 6 | 8),
             strikes_holders: self.number == 6,

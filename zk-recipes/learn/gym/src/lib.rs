@@ -13,7 +13,8 @@
 //! fault record store      what can go wrong, what a run leaves, and the store of a level
 //! contender               what a student writes
 //! plan level              what is to happen in a run, and the levels
-//! world network strike    the server and the links, how frames pass, and how faults strike
+//! world waste             the server and the links, and what those who wait may ask of them
+//! network strike          how frames pass, and how faults strike
 //! process solution        a process, and the program in it
 //! reason run              a run, and why it is broken
 //! search                  all runs of a level
@@ -35,6 +36,8 @@ mod plan;
 mod level;
 
 mod world;
+
+mod waste;
 
 mod network;
 

@@ -17,7 +17,7 @@ use zk_simulation::wire::{Network, Reception};
 
 use crate::fault::{Frame, Kind};
 use crate::record::{Break, FrameEvent, Way};
-use crate::world::{Due, Flight, Link, Party, World, name};
+use crate::world::{Due, Flight, Link, Party, World};
 
 /// More steps than any run has that lets time pass.
 const MAX_STEPS: u64 = 8_000;
@@ -34,15 +34,12 @@ impl World {
         let mut told = Vec::new();
         while let Some(id) = self.core.poll_ready() {
             if self.transmit(id) > 0 {
-                told.extend(self.links.get(&id).and_then(|link| link.party));
+                told.extend(self.links.get(&id).map(|link| link.party));
             }
         }
-        told.retain(|one| Some(*one) != party);
-        if let (true, [first, _, ..]) = (self.forbids_herds, &told[..]) {
-            let names = told.iter().map(|one| name(*one)).collect::<Vec<_>>().join(" and ");
-            let text = format!("one change wakes {} who wait: {names}", told.len());
-            self.violate(Break::Herd, vec![*first], text);
-        }
+        told.retain(|one| *one != party);
+        self.note_changes();
+        self.judge_wakes(&told);
         self.wake();
         result
     }
@@ -173,6 +170,8 @@ impl World {
         } else {
             self.record_frame(id, way, flight, frame, false);
             self.greet(id, &frame, &flight.bytes);
+            let party = self.links.get(&id).and_then(|link| link.party);
+            self.judge_request(party, &frame);
         }
         self.strike_before(id, way, &faults);
         if !faults.is_lost {

@@ -22,6 +22,12 @@ pub(crate) fn why(world: &World) -> String {
                         again, and all but one wait again: the work grows with the square of \
                         those who wait. Let each watch only the node right ahead of its own."
             .to_owned(),
+        Break::Polling => "Nothing has changed in the folder between these requests, so it has learnt \
+                           nothing from them. The longer the lock is held, and the more wait, the \
+                           more of them the server has to answer; and after a release it is free \
+                           until somebody asks again. Set a watch with the look, and wait for its \
+                           notification: the server speaks when there is something to say."
+            .to_owned(),
         Break::LostMoney => "A process that was stopped does not know it, and goes on in the \
                              middle of its work: it has written what it computed from an old \
                              balance. It cannot refuse itself, so the store must. Show a number \

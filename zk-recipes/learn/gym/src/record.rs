@@ -49,6 +49,8 @@ pub enum Break {
     Stuck,
     /// One change wakes several who wait.
     Herd,
+    /// Somebody who waits asks again and again while nothing changes.
+    Polling,
     /// What one has written was overwritten.
     LostMoney,
     /// An error, although nothing has gone wrong, or one error after another.

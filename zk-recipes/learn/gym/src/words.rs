@@ -99,11 +99,19 @@ impl fmt::Display for Counts {
 
 impl fmt::Display for Costs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "Requests for a turn        alone   in a crowd of three")?;
+        writeln!(f, "Requests for a turn   alone   in a crowd of three   after a wait of a minute")?;
         let rows =
             [("yours", self.yours), ("the textbook", self.textbook), ("zk-recipes", self.recipes)];
-        for (name, Cost { alone, in_a_crowd }) in rows {
-            writeln!(f, "  {name:<24} {alone:>5.1}   {in_a_crowd:>5.1}")?;
+        for (name, Cost { alone, in_a_crowd, in_a_long_wait }) in rows {
+            let waited = in_a_long_wait.map(|it| format!("{it:.1}")).unwrap_or_default();
+            writeln!(f, "  {name:<19} {alone:>5.1}   {in_a_crowd:>19.1}   {waited:>24}")?;
+        }
+        if self.is_polling {
+            writeln!(
+                f,
+                "\nYours goes on asking while it waits: the longer the lock is held, the more. \
+                 Level 2 refuses that."
+            )?;
         }
         Ok(())
     }

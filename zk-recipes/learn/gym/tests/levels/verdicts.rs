@@ -103,6 +103,18 @@ fn a_watch_on_the_folder_is_a_herd_and_still_a_lock() {
 }
 
 #[test]
+fn a_lock_that_polls_passes_the_first_level_which_says_so() {
+    for mistake in MISTAKES.iter().filter(|mistake| mistake.kind == Break::Polling) {
+        let verdict = examine(&LEVELS[0], &(mistake.solution)(), EFFORT);
+        let said = verdict.to_string();
+        assert!(matches!(verdict.result, Finding::Passed(_)), "{}: {said}", mistake.name);
+        assert!(said.contains("Level 2 refuses that"), "{}: {said}", mistake.name);
+    }
+    let said = examine(&LEVELS[0], &solutions::solution(1).unwrap(), EFFORT).to_string();
+    assert!(!said.contains("Level 2"), "{said}");
+}
+
+#[test]
 fn an_error_of_the_program_itself_is_told() {
     let broken = broken(1, &Solution::lock(|_| Instead(|| ())));
     assert_eq!(broken.kind, Break::Error);
