@@ -14,7 +14,7 @@
 //! contender               what a student writes
 //! plan level              what is to happen in a run, and the levels
 //! world waste             the server and the links, and what those who wait may ask of them
-//! network strike          how frames pass, and how faults strike
+//! strike network          how faults strike, and how frames pass
 //! process solution        a process, and the program in it
 //! reason run              a run, and why it is broken
 //! search                  all runs of a level
@@ -39,9 +39,9 @@ mod world;
 
 mod waste;
 
-mod network;
-
 mod strike;
+
+mod network;
 
 mod process;
 

@@ -17,6 +17,7 @@ use zk_simulation::wire::{Network, Reception};
 
 use crate::fault::{Frame, Kind};
 use crate::record::{Break, FrameEvent, Way};
+use crate::strike::Struck;
 use crate::world::{Due, Flight, Link, Party, World};
 
 /// More steps than any run has that lets time pass.
@@ -162,13 +163,12 @@ impl World {
         };
         let pipe = link.pipe(way);
         if pipe.is_cut || pipe.is_silent || is_gone {
-            return self.record_frame(id, way, flight, frame, true);
+            let struck = Struck { is_lost: true, ..Struck::default() };
+            return self.record_frame(id, way, flight, frame, &struck);
         }
         let faults = self.strikes_at(id, &frame);
-        if faults.is_lost {
-            self.record_frame(id, way, flight, frame, true);
-        } else {
-            self.record_frame(id, way, flight, frame, false);
+        self.record_frame(id, way, flight, frame, &faults);
+        if !faults.is_lost {
             self.greet(id, &frame, &flight.bytes);
             let party = self.links.get(&id).and_then(|link| link.party);
             self.judge_request(party, &frame);
@@ -203,19 +203,20 @@ impl World {
         way: Way,
         flight: &Flight,
         frame: Frame,
-        is_lost: bool,
+        struck: &Struck,
     ) {
         let at = self.time();
-        if let Some(Link { party: Some(process), number, .. }) = self.links.get(&id) {
+        if let Some(Link { party: Some(process), number: connection, .. }) = self.links.get(&id) {
             self.record.frame(FrameEvent {
+                number: struck.number,
                 at,
                 sent: flight.sent,
                 process: *process,
                 way,
-                connection: *number,
+                connection: *connection,
                 payload: flight.bytes.clone(),
                 frame,
-                is_lost,
+                is_lost: struck.is_lost,
             });
         }
     }

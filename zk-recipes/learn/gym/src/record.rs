@@ -26,6 +26,8 @@ pub(crate) enum Event {
 
 #[derive(Clone, Debug)]
 pub(crate) struct FrameEvent {
+    /// The number at which faults strike, if they can.
+    pub(crate) number: Option<usize>,
     pub(crate) at: Duration,
     pub(crate) sent: Duration,
     pub(crate) process: usize,

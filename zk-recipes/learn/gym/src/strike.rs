@@ -23,6 +23,8 @@ const SOON: Duration = Duration::from_millis(1);
 /// The faults of one frame, by their places in the plan.
 #[derive(Debug, Default)]
 pub(crate) struct Struck {
+    /// The number of the frame, unless no fault can strike at it.
+    pub(crate) number: Option<usize>,
     faults: Vec<(usize, Fault)>,
     /// The frame does not arrive.
     pub(crate) is_lost: bool,
@@ -43,7 +45,7 @@ impl World {
         let here = strikes.filter(|(_, one)| one.frame == number && suits(one.fault));
         let faults = here.map(|(index, one)| (index, one.fault)).collect::<Vec<_>>();
         let is_lost = faults.iter().any(|(_, it)| matches!(it, Fault::Cut | Fault::Silence));
-        Struck { faults, is_lost }
+        Struck { number: Some(number), faults, is_lost }
     }
 
     /// Lets the faults strike that are of the connection, or of the server for this one request.

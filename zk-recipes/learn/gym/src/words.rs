@@ -53,8 +53,9 @@ impl fmt::Display for Broken {
         let who = if self.contenders == 1 { "contender" } else { "contenders" };
         writeln!(
             f,
-            "The shortest run that was found: {} {who}, {faults}, {} requests. Pings and \
-             handshakes of new sessions are left out.\n",
+            "The shortest run that was found: {} {who}, {faults}, {} requests. A frame has its \
+             number in front of it. Handshakes of new sessions have numbers, too, and are not \
+             shown; pings have none.\n",
             self.contenders, self.requests
         )?;
         let cut = self.lines.len().saturating_sub(MOST_LINES);
