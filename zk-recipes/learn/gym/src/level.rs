@@ -29,11 +29,27 @@ pub struct Level {
     pub task: &'static str,
     /// Where the book explains it.
     pub reading: &'static str,
+    /// Where it is shown, with its repair.
+    pub watch: &'static [Shown],
     /// What is to be written.
     pub wants: Wants,
     /// What goes wrong in its runs.
     pub faults: &'static [Fault],
     casts: &'static [&'static [Cast]],
+}
+
+/// A chapter of the tour, and its scene in the playground.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shown {
+    /// The number of the chapter.
+    pub chapter: usize,
+    /// The name of the scene.
+    pub scene: &'static str,
+}
+
+const fn shown(chapter: usize, scene: &'static str) -> Shown {
+    Shown { chapter, scene }
 }
 
 /// Who contends in the runs of a sweep.
@@ -99,6 +115,7 @@ pub const LEVELS: &[Level] = &[
         task: "Acquire a lock that one process holds at a time, and release it. Nothing goes \
                wrong.",
         reading: "chapter 1 (How ZooKeeper answers)",
+        watch: &[shown(3, "check_then_create"), shown(7, "whole_names")],
         wants: Wants::Lock,
         faults: &[],
         casts: &[CROWDS],
@@ -109,6 +126,7 @@ pub const LEVELS: &[Level] = &[
         task: "The same, and whatever happens to the lock wakes at most one of those who wait. They \
                do not ask again while nothing changes.",
         reading: "chapter 3 (Watches)",
+        watch: &[shown(4, "herd")],
         wants: Wants::Lock,
         faults: &[],
         casts: &[CROWDS, &[LONG_WAIT]],
@@ -120,6 +138,7 @@ pub const LEVELS: &[Level] = &[
                wait. The lock becomes free, and still one process holds it at a time.",
         reading: "chapter 2 (Sessions and time), and in chapter 5 the wrong wake-up; afterwards \
                   chapter 4 (The textbook lock), to compare",
+        watch: &[shown(5, "wrong_wake_up"), shown(2, "textbook")],
         wants: Wants::Lock,
         faults: &[Fault::Close, Fault::Crash],
         casts: &[LONG_HOLDS],
@@ -130,6 +149,7 @@ pub const LEVELS: &[Level] = &[
         task: "The connection breaks in front of the reply to a create. The node is there. The \
                session lives on, on the next connection.",
         reading: "chapter 5 (The hazards), the lost reply",
+        watch: &[shown(6, "lost_reply")],
         wants: Wants::Lock,
         faults: &[Fault::Cut],
         casts: &[LONG_HOLDS],
@@ -140,6 +160,7 @@ pub const LEVELS: &[Level] = &[
         task: "The connection breaks in front of any frame, or behind it, also of a release. The \
                session lives on, on the next connection.",
         reading: "chapters 2 (Sessions and time) and 5 (The hazards)",
+        watch: &[shown(13, "lost_reply_found")],
         wants: Wants::Lock,
         faults: &[Fault::Cut, Fault::CutBehind],
         casts: &[LONG_HOLDS],
@@ -152,6 +173,7 @@ pub const LEVELS: &[Level] = &[
                more: `lost`. A process whose session is over releases with a new one. The folder \
                is a container, which may be removed while it is empty.",
         reading: "chapters 2 (Sessions and time) and 6 (Losing a lock)",
+        watch: &[shown(8, "release_by_name"), shown(9, "no_deadline")],
         wants: Wants::Lock,
         faults: &[Fault::Expire, Fault::Isolate, Fault::Reap],
         casts: &[LONG_HOLDS],
@@ -162,6 +184,7 @@ pub const LEVELS: &[Level] = &[
         task: "Many readers or one writer hold the lock, in the order in which they came. \
                Processes die or close their sessions.",
         reading: "chapter 7 (Sharing a lock)",
+        watch: &[shown(11, "younger_writer"), shown(16, "read_write")],
         wants: Wants::RwLock,
         faults: &[Fault::Close, Fault::Crash],
         casts: &[READ_WRITE],
@@ -172,6 +195,7 @@ pub const LEVELS: &[Level] = &[
         task: "Take money from a store under a lock. Processes stand still for longer than their \
                sessions live, and go on where they were. The store takes tokens.",
         reading: "chapter 6 (Losing a lock), fencing tokens",
+        watch: &[shown(10, "no_fence"), shown(14, "stopped_holder")],
         wants: Wants::Withdraw,
         faults: &[Fault::Stop],
         casts: &[LONG_HOLDS],
@@ -181,6 +205,7 @@ pub const LEVELS: &[Level] = &[
         title: "Everything",
         task: "A lock that holds whatever goes wrong.",
         reading: "chapters 5 (The hazards), 6 (Losing a lock) and 9 (How it is tested)",
+        watch: &[shown(12, "queue")],
         wants: Wants::Lock,
         faults: &[
             Fault::Cut,

@@ -70,7 +70,7 @@ mod report;
 pub use contender::{FOLDER, Lock, Result, RwLock, Unwritten, Withdraw, unwritten};
 pub use cost::{Cost, Costs};
 pub use fault::{Fault, Strike};
-pub use level::{LEVELS, Level, Wants};
+pub use level::{LEVELS, Level, Shown, Wants};
 pub use record::Break;
 pub use report::report;
 pub use search::{Counts, Effort};

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::cost::{Cost, Costs};
+use crate::level::{Level, Shown};
 use crate::search::Counts;
 use crate::verdict::{Broken, Finding, Verdict};
 
@@ -29,17 +30,30 @@ impl fmt::Display for Verdict {
                  error may come back at once, for instance when the session is over: return it, \
                  or wait."
             ),
-            Finding::Broken(broken) => write!(f, "broken.\n\n{broken}"),
+            Finding::Broken(broken) => {
+                write!(f, "broken.\n\n{broken}\n")?;
+                elsewhere(f, self.level)
+            }
             Finding::Passed(costs) => {
                 write!(f, "passed.\n\n{}", self.counts)?;
                 let never = self.never_fired();
                 if !never.is_empty() {
                     writeln!(f, "Kinds of faults that never fired at all: {}.", never.join(", "))?;
                 }
-                write!(f, "\n{costs}")
+                writeln!(f, "\n{costs}")?;
+                elsewhere(f, self.level)
             }
         }
     }
+}
+
+/// Where else a level is shown.
+fn elsewhere(f: &mut fmt::Formatter<'_>, level: &Level) -> fmt::Result {
+    writeln!(f, "This mistake and its repair, in the tour and in the playground:")?;
+    for Shown { chapter, scene } in level.watch {
+        writeln!(f, "  cargo run --release --example tour -- --chapter {chapter:<2}   #{scene}")?;
+    }
+    Ok(())
 }
 
 impl fmt::Display for Broken {
