@@ -145,7 +145,18 @@ impl World {
                 }
             }
             Due::Judge => self.judge(),
-            Due::Heal => self.serve(|core, now| core.heal(now)),
+            Due::Alone(id, process) => {
+                if self.links.contains_key(&id) {
+                    self.note(
+                        process,
+                        true,
+                        "is left by its server, which notices that it is alone",
+                    );
+                }
+                self.cut(id);
+                self.leave_server(id);
+                self.serve(|core, now| core.heal(now));
+            }
             Due::Serve => self.serve(|core, now| core.set_serving(now, true)),
             Due::Wake(process) => self.resume(process),
             Due::Strike(index, fault, process) => self.strike_later(index, fault, process),

@@ -17,6 +17,9 @@ use crate::world::{Due, EXCUSE, World};
 /// How long a server that restarts serves nobody.
 const RESTART: Duration = Duration::from_secs(1);
 
+/// How long a server answers that is cut off: `syncLimit` times `tickTime`, as in the sample `zoo.cfg`.
+const NOTICES_AFTER: Duration = Duration::from_secs(10);
+
 /// How soon behind a frame a fault strikes that is to meet what the process makes of the frame.
 const SOON: Duration = Duration::from_millis(1);
 
@@ -161,7 +164,7 @@ impl World {
                 if let Some(session) = session {
                     self.serve(|core, _| core.partition(session));
                 }
-                self.plan(now() + 3 * TIMEOUT, Due::Heal);
+                self.plan(now() + NOTICES_AFTER, Due::Alone(id, process));
             }
             Fault::GiveUp => actor.given_up.notify_one(),
             Fault::Close => actor.closing.notify_one(),

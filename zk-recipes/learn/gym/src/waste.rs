@@ -29,17 +29,16 @@ impl World {
     pub(crate) fn judge_request(&mut self, party: Party, frame: &Frame) {
         // A transaction may be a proof for a lease, which the client sends by itself.
         let is_counted = frame.kind == Kind::Request && frame.op != Some(OpCode::MULTI);
-        let Some((process, actor)) = party.and_then(|it| Some((it, self.actors.get_mut(it)?)))
-        else {
+        let Some(process) = party.filter(|_| is_counted) else {
             return;
         };
-        if !is_counted || !actor.is_acquiring {
-            return;
-        }
-        actor.asked += 1;
-        if self.forbids_waste && actor.asked > MOST_ASKED {
-            let (who, asked) = (name(process), actor.asked);
-            let text = format!("{who} sends {asked} requests while nothing changes");
+        let actor = self.actors.get_mut(process).filter(|actor| actor.is_acquiring);
+        let asked = actor.map_or(0, |actor| {
+            actor.asked += 1;
+            actor.asked
+        });
+        if self.forbids_waste && asked > MOST_ASKED {
+            let text = format!("{} sends {asked} requests while nothing changes", name(process));
             self.violate(Break::Polling, vec![process], text);
         }
     }

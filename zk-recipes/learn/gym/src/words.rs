@@ -114,7 +114,10 @@ impl fmt::Display for Counts {
 
 impl fmt::Display for Costs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "Requests for a turn   alone   in a crowd of three   after a wait of a minute")?;
+        writeln!(
+            f,
+            "Requests for a turn   alone   in a crowd of three   after a wait of a minute"
+        )?;
         let rows =
             [("yours", self.yours), ("the textbook", self.textbook), ("zk-recipes", self.recipes)];
         for (name, Cost { alone, in_a_crowd, in_a_long_wait }) in rows {

@@ -132,7 +132,8 @@ pub(crate) enum Due {
     Reply(ConnectionId),
     /// Somebody has no excuse any more.
     Judge,
-    Heal,
+    /// The server of this connection of a process notices that it is cut off.
+    Alone(ConnectionId, usize),
     Serve,
     /// A process that stands still goes on.
     Wake(usize),

@@ -162,6 +162,26 @@ fn every_run_is_a_page_with_its_frames_and_a_report() {
 }
 
 #[test]
+fn a_fault_has_the_number_of_the_frame_that_stands_ahead_of_it() {
+    let mut told = 0;
+    for mistake in &MISTAKES {
+        let level = &LEVELS[mistake.level - 1];
+        let broken = broken(mistake.level, &(mistake.solution)());
+        for struck in &broken.faults {
+            let (name, number) = struck.split_once('@').unwrap();
+            let fault = level.faults.iter().find(|fault| format!("{fault:?}") == name).unwrap();
+            let at = broken.lines.iter().position(|line| line.ends_with(fault.words())).unwrap();
+            let ahead = &broken.lines[..at];
+            let mut numbers = ahead.iter().filter_map(|line| line.trim().strip_prefix('#'));
+            let last = numbers.next_back().unwrap().split(' ').next();
+            assert_eq!(last, Some(number), "{}: {broken}", mistake.name);
+            told += 1;
+        }
+    }
+    assert!(told >= 4, "{told}");
+}
+
+#[test]
 fn the_same_program_gets_the_same_verdict() {
     for mistake in &MISTAKES {
         let verdict = || {
