@@ -51,10 +51,13 @@ pub struct Costs {
 
 impl Costs {
     pub(crate) fn of(level: &Level, make: &Make) -> Self {
+        let recipes = Recipes { tells_loss: level.asks_for_lost() };
         let (textbook, recipes) = match level.wants {
-            Wants::Lock => (Solution::lock(|_| Textbook), Solution::lock(|_| Recipes)),
-            Wants::RwLock => (Solution::rw_lock(|_| Textbook), Solution::rw_lock(|_| Recipes)),
-            Wants::Withdraw => (Solution::withdraw(|_| Textbook), Solution::withdraw(|_| Recipes)),
+            Wants::Lock => (Solution::lock(|_| Textbook), Solution::lock(move |_| recipes)),
+            Wants::RwLock => (Solution::rw_lock(|_| Textbook), Solution::rw_lock(move |_| recipes)),
+            Wants::Withdraw => {
+                (Solution::withdraw(|_| Textbook), Solution::withdraw(move |_| recipes))
+            }
         };
         let violation = run(&long_wait(level), make).record.violation;
         Self {
@@ -109,7 +112,12 @@ fn requests(plan: &Plan, first: usize, make: &Make) -> f64 {
 struct Textbook;
 
 /// The locks of `zk-recipes`.
-struct Recipes;
+#[derive(Clone, Copy)]
+struct Recipes {
+    /// True if `lost` is asked for. The guard of a lock that was free reads its node then, to watch
+    /// it, which is a request.
+    tells_loss: bool,
+}
 
 /// A guard of a read/write lock.
 enum AnyGuard {
@@ -169,7 +177,10 @@ impl Lock for Recipes {
     }
 
     async fn lost(&self, _: &Client, held: &Guard) {
-        held.lost().await;
+        match self.tells_loss {
+            true => drop(held.lost().await),
+            false => std::future::pending().await,
+        }
     }
 }
 

@@ -238,6 +238,11 @@ impl Level {
         fault.suits(frame) && (self.number != 4 || frame.is_created())
     }
 
+    /// True if a holder has to know that it has lost the lock.
+    pub(crate) fn asks_for_lost(&self) -> bool {
+        matches!(self.number, 6 | 9)
+    }
+
     /// The runs of the sweep without faults, those with few contenders first.
     pub(crate) fn plans(&self) -> Vec<Plan> {
         let plan = |cast: &Cast| {

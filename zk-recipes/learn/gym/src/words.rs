@@ -41,6 +41,14 @@ impl fmt::Display for Verdict {
                     writeln!(f, "Kinds of faults that never fired at all: {}.", never.join(", "))?;
                 }
                 writeln!(f, "\n{costs}")?;
+                if self.level.asks_for_lost() {
+                    writeln!(
+                        f,
+                        "The guard of zk-recipes reads its node when `lost` is asked first, to \
+                         watch it, unless it has waited and does so already. Without that it is \
+                         one request less.\n"
+                    )?;
+                }
                 elsewhere(f, self.level)
             }
         }
