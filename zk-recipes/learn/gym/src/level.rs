@@ -123,8 +123,8 @@ pub const LEVELS: &[Level] = &[
     Level {
         number: 2,
         title: "The herd",
-        task: "The same, and whatever happens to the lock wakes at most one of those who wait. They \
-               do not ask again while nothing changes.",
+        task: "The same, and whatever happens to the lock wakes at most one of those who wait. \
+               They do not ask again while nothing changes.",
         reading: "chapter 3 (Watches)",
         watch: &[shown(4, "herd")],
         wants: Wants::Lock,

@@ -161,11 +161,11 @@ fn without_node(world: &World, holder: usize) -> String {
         Some(_) => format!(
             "{node}, the node of {who}, is gone with its session, and {who} does not know it. To \
              be connected is no proof: the server that answers may be cut off from the others. \
-             Only the reply to a write proves that the session lived, and it does so for the moment \
-             at which you asked: count one session timeout from there, and not from the reply. \
-             Behind that, `lost` has to return. (Here one server hears of everything at once. In an \
-             ensemble the count begins a little earlier: see \"Which rule is the real one\" in \
-             chapter 6 of the book.)"
+             Only the reply to a write proves that the session lived, and it does so for the \
+             moment at which you asked: count one session timeout from there, and not from the \
+             reply. Behind that, `lost` has to return. (Here one server hears of everything at \
+             once. In an ensemble the count begins a little earlier: see \"Which rule is the real \
+             one\" in chapter 6 of the book.)"
         ),
         None => format!("{node}, the node of {who}, is gone, and {who} does not know it."),
     }

@@ -17,7 +17,8 @@ use crate::world::{Due, EXCUSE, World};
 /// How long a server that restarts serves nobody.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// How long a server answers that is cut off: `syncLimit` times `tickTime`, as in the sample `zoo.cfg`.
+/// How long a server answers that is cut off: `syncLimit` times `tickTime`, as in the sample
+/// `zoo.cfg`.
 const NOTICES_AFTER: Duration = Duration::from_secs(10);
 
 /// How soon behind a frame a fault strikes that is to meet what the process makes of the frame.
