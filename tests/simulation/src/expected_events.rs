@@ -159,27 +159,41 @@ pub const ENSEMBLE: &[&str] = &[
     "writes refused because the session had moved",
 ];
 
-/// The events that must have happened in any hundred histories of what is followed in memory.
+/// The events that must have happened in any hundred seeds of what is kept in memory.
 pub const FOLLOWED: &[&str] = &[
+    "born with the names of the last life",
+    "carried out and disowned",
     "created",
+    "created for a session",
+    "current",
     "cut",
-    "delayed",
+    "cut off",
     "deleted",
+    "deleted by the operator",
+    "deleted by the operator, with others",
+    "deleted with all below",
     "expired",
     "expired by a reply",
+    "folder reaped",
+    "half-open",
+    "machine died",
     "made anew",
     "missed much",
     "partitioned",
-    "refused",
+    "paused",
+    "process died",
+    "reply delayed",
+    "reply in pieces",
     "reply lost",
     "request lost",
+    "request refused",
+    "server restarted",
     "set",
     "set without waiting",
-    "waited",
+    "stale",
+    "unknown",
+    "written by the operator",
 ];
-
-/// The same, of a tree, besides those of anything that is [followed](FOLLOWED).
-pub const TREE: &[&str] = &["deleted with all below"];
 
 /// Further events with the barrier.
 pub const BARRIER: &[&str] = &[
@@ -231,6 +245,3 @@ pub const GROUP: &[&str] = &[
     "views",
     "written by the operator",
 ];
-
-/// The same, of the value of a node, besides those of anything that is [followed](FOLLOWED).
-pub const CACHED: &[&str] = &["current", "stale", "stopped"];

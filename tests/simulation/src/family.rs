@@ -1,6 +1,9 @@
-//! The families of locks and of their relatives, and what tells them apart in a run.
+//! The families of locks, of their relatives and of what is kept in memory, and what tells them
+//! apart in a run.
 
 use zk_embedded::OpCode;
+
+use super::Servers;
 
 /// The locks that contend for the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +34,15 @@ pub enum Family {
     DoubleBarrier,
     /// Groups, with observers.
     Group,
+    /// Trees that are kept in memory.
+    TreeCache,
+    /// A value that is kept in memory.
+    Cached,
 }
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Lock,
         Self::RwLock,
         Self::ReentrantLock,
@@ -49,6 +56,8 @@ impl Family {
         Self::Barrier,
         Self::DoubleBarrier,
         Self::Group,
+        Self::TreeCache,
+        Self::Cached,
     ];
 
     /// The same locks with only one level.
@@ -60,6 +69,16 @@ impl Family {
         }
     }
 
+    /// True if processes keep nodes in memory, in one session after another.
+    pub(super) fn follows(self) -> bool {
+        matches!(self, Self::TreeCache | Self::Cached)
+    }
+
+    /// True if such servers have all that the family needs.
+    pub fn works_on(self, servers: Servers) -> bool {
+        (self, servers) != (Self::TreeCache, Servers::Keeper)
+    }
+
     pub(super) fn has_levels(self) -> bool {
         self != self.flat()
     }
@@ -67,7 +86,7 @@ impl Family {
     /// True if each process has one task alone: clients wake tasks that look at their state in any
     /// order.
     pub(super) fn is_single(self) -> bool {
-        matches!(self, Self::Requeue | Self::Partitioner | Self::Group)
+        matches!(self, Self::Requeue | Self::Partitioner | Self::Group) || self.follows()
     }
 
     /// The requests that tasks send most, the first one most of all.
@@ -83,6 +102,12 @@ impl Family {
             Self::Barrier => [OpCode::CREATE2, OpCode::DELETE, OpCode::EXISTS, OpCode::GET_DATA],
             Self::DoubleBarrier | Self::Group => {
                 [OpCode::MULTI, OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::GET_DATA]
+            }
+            Self::TreeCache => {
+                [OpCode::ADD_WATCH, OpCode::GET_DATA, OpCode::GET_CHILDREN2, OpCode::SYNC]
+            }
+            Self::Cached => {
+                [OpCode::GET_DATA, OpCode::EXISTS, OpCode::SET_WATCHES, OpCode::SET_DATA]
             }
             _ => [OpCode::CREATE2, OpCode::DELETE, OpCode::GET_CHILDREN2, OpCode::GET_DATA],
         }

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use zk_client::{Acl, Client, CreateOptions, ErrorCode, Id, Op, Perms};
 
 use super::journal::{FOLDER, folders, nodes};
+use super::network::Reception;
 use super::process::Trial;
 use zk_inputs::Random;
 
@@ -19,6 +20,9 @@ const WORDS: [&[u8]; 3] = [b"seen", b"__REVOKE__", b"unlock"];
 
 /// The longest time that others stay in the folder, in milliseconds.
 const STAYS: u64 = 120;
+
+/// How many changes the operator makes that others miss, more than a client watches in one request.
+const MANY: usize = 1_000;
 
 /// The pause before a request of the operator is repeated.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -96,6 +100,27 @@ impl Others {
     /// Creates a child that takes a sequence number and is not a contender.
     pub(super) fn put_child(&mut self) {
         self.stay("other children", "-note-");
+    }
+
+    /// Changes many nodes. Then the server can be reached again.
+    pub(super) fn flood(&mut self) {
+        let random = &mut self.random;
+        let changes = (0..MANY).map(|_| {
+            let path = format!("{FOLDER}/{}", random.within(0..700));
+            match random.within(0..4) {
+                0 => drop(self.client.delete(&path, None)),
+                1 => drop(self.client.set_data(&path, b"missed", None)),
+                _ => drop(self.client.create(&path, b"", &CreateOptions::persistent())),
+            }
+        });
+        changes.for_each(drop);
+        let (trial, last) = (Arc::clone(&self.trial), self.client.exists(FOLDER));
+        tokio::spawn(async move {
+            // Its reply comes after all others.
+            drop(last.await);
+            trial.world.lock().unwrap().weather.reception = Reception::Accept;
+            trial.world.lock().unwrap().journal.strike("missed much");
+        });
     }
 
     /// Creates an owned node: the client makes sure that it is deleted, whatever happens to its

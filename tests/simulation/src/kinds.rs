@@ -29,10 +29,11 @@ pub(super) enum Kind {
     GiveUp,
     Drip,
     Withhold,
+    Flood,
 }
 
 /// The faults with their weights: in the storm, and where contenders requeue.
-pub(super) const KINDS: [(Kind, u64, u64); 27] = [
+pub(super) const KINDS: [(Kind, u64, u64); 28] = [
     (Kind::Cut, 8, 6),
     (Kind::CutInTheMiddle, 6, 6),
     (Kind::Disconnect, 4, 4),
@@ -60,6 +61,7 @@ pub(super) const KINDS: [(Kind, u64, u64); 27] = [
     (Kind::GiveUp, 0, 16),
     (Kind::Drip, 2, 2),
     (Kind::Withhold, 1, 2),
+    (Kind::Flood, 1, 0),
 ];
 
 /// Faults that change the queue, or delay a notification, and break nothing.

@@ -55,6 +55,10 @@ mod members;
 
 mod folder;
 
+mod followers;
+
+mod shown;
+
 mod kinds;
 
 mod nemesis;
@@ -64,12 +68,6 @@ pub mod planned;
 mod check;
 
 pub mod ensemble;
-
-mod history;
-
-pub mod trees;
-
-pub mod cached;
 
 pub mod expected_events;
 
@@ -122,7 +120,7 @@ const ROUNDS_WITHIN: Duration = Duration::from_secs(3);
 pub fn run(family: Family, seed: u64, traced: bool) -> Outcome {
     let world = in_virtual_time(async {
         let mut random = Random::new(seed);
-        let servers = Servers::of_seed(seed);
+        let servers = Servers::of_seed(seed, family);
         let simulation = Simulation::new(family, servers, &mut random, traced);
         simulation.until_the_end(random).await
     });
@@ -304,6 +302,9 @@ impl Simulation {
         self.trial.begin(Phase::Idle);
         self.until("comes to rest", 2 * SESSION, |progress, name| progress.idle.contains(name))
             .await?;
+        if self.family.follows() {
+            drop(self.operator.delete_all(journal::FOLDER).await);
+        }
         // Longer than sessions without a client can live.
         tokio::time::sleep(2 * SESSION).await;
         self.left("nobody wants the lock")?;

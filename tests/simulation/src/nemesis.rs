@@ -64,6 +64,9 @@ impl Nemesis {
             let strikes = !peaceful || PEACEFUL.contains(&kind);
             // With its connection the operator would lose its session for good.
             let strikes = strikes && (servers == Servers::Apache || kind != Kind::Restart);
+            // What keeps nodes in memory does not ask again after an event that was lost alone.
+            let other = if family.follows() { Kind::Event } else { Kind::Flood };
+            let strikes = strikes && kind != other;
             (kind, if strikes { weight * random.within(1..5) } else { 0 })
         });
         let others = Others::new(Arc::clone(&trial), operator, random.fork());
@@ -162,6 +165,12 @@ impl Nemesis {
             Kind::Withhold => {
                 let time = self.random.millis(50..3000);
                 withhold(&self.trial, self.others.client(), time);
+            }
+            Kind::Flood => {
+                // Nobody hears of it before it is over.
+                self.trial.world.lock().unwrap().weather.reception = Reception::Refuse;
+                self.hang_up();
+                self.others.flood();
             }
             Kind::Reap => {
                 let world = &mut *self.trial.world.lock().unwrap();

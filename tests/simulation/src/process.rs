@@ -16,12 +16,14 @@ use zk_recipes::{Layout, Options, Owner};
 
 use super::Family;
 use super::counts::Adds;
+use super::followers;
 use super::gate::Gate;
 use super::held::Held;
 use super::locks::AnyLock;
 use super::network::{Party, Shared};
 use super::planned;
 use super::shards::Works;
+use super::shown::Timelines;
 use super::wire::Dialer;
 use super::work::Job;
 use zk_inputs::Random;
@@ -94,6 +96,8 @@ pub(super) struct Progress {
     pub(super) views: BTreeMap<Name, Vec<String>>,
     pub(super) adds: Adds,
     pub(super) works: Works,
+    /// What the nodes that are followed have been.
+    pub(super) timelines: Timelines,
 }
 
 impl Trial {
@@ -204,20 +208,24 @@ pub(super) async fn live(trial: Arc<Trial>, plan: Plan, mut random: Random) {
         }
         life += 1;
         let dialer = Dialer { network: Arc::clone(&trial.world), party: Party::Process(process) };
-        let (client, driver) = Client::builder()
+        let builder = Client::builder()
             .seed(seed)
             .session_timeout(match trial.is_planned {
                 true => planned::TIMEOUT,
                 false => random.millis(TIMEOUTS.0..TIMEOUTS.1),
             })
             .dialect(trial.world.lock().unwrap().servers.dialect())
-            .connector(dialer)
-            .split("zk:2181")
-            .unwrap();
+            .connector(dialer);
         trial.world.lock().unwrap().forget(process);
         trial.note(|| format!("process {process} begins life {life} with seed {seed:x}"));
         let gate = Gate::new();
         trial.progress.lock().unwrap().gates.insert(process, Arc::clone(&gate));
+        if family.follows() {
+            let who = Who { name: (process, 0), life };
+            followers::live(&trial, who, family, builder, &gate, random.fork()).await;
+            continue;
+        }
+        let (client, driver) = builder.split("zk:2181").unwrap();
         let driver = tokio::spawn(gate.guard(driver));
         let end = Arc::new(End::default());
         tokio::spawn(gate.guard(Arc::clone(&end).watch(client.states())));

@@ -3,6 +3,8 @@
 use zk_client::Dialect;
 use zk_embedded::{Manner, OpCode};
 
+use super::Family;
+
 /// The servers of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Servers {
@@ -15,8 +17,8 @@ pub enum Servers {
 
 impl Servers {
     /// The servers of this seed: one of eight is not Apache's.
-    pub(super) fn of_seed(seed: u64) -> Self {
-        if seed % 8 == 5 { Self::Keeper } else { Self::Apache }
+    pub(super) fn of_seed(seed: u64, family: Family) -> Self {
+        if seed % 8 == 5 && family.works_on(Self::Keeper) { Self::Keeper } else { Self::Apache }
     }
 
     pub(super) fn manner(self) -> Manner {

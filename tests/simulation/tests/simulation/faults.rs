@@ -53,7 +53,8 @@ struct Search {
 impl Search {
     /// Returns how many runs there were.
     fn run(mut self) -> usize {
-        for road in ROADS {
+        let family = self.family;
+        for road in ROADS.into_iter().filter(|(servers, _)| family.works_on(*servers)) {
             self.run_all(road, 1, |_| Vec::new());
             let strikes = all_strikes(self.family, road);
             let struck = self.run_all(road, strikes.len(), |n| vec![strikes[n]]);

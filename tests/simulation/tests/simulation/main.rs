@@ -14,10 +14,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use zk_simulation::expected_events::{
-    ANY_FAMILY, BARRIER, CACHED, COUNTER, DOUBLE_BARRIER, ELECTION, ENSEMBLE, FOLLOWED, GROUP,
-    ONE_LEVEL, PARTITIONER, RELATIVES, REQUEUE, SEMAPHORE, SEVERAL_NODES, SHARED, TREE, TWO_LEVELS,
+    ANY_FAMILY, BARRIER, COUNTER, DOUBLE_BARRIER, ELECTION, ENSEMBLE, FOLLOWED, GROUP, ONE_LEVEL,
+    PARTITIONER, RELATIVES, REQUEUE, SEMAPHORE, SEVERAL_NODES, SHARED, TWO_LEVELS,
 };
-use zk_simulation::{Family, Outcome, cached, ensemble, trees};
+use zk_simulation::{Family, Outcome, ensemble};
 
 const DEFAULT_SEEDS: u64 = 125;
 const SOAK_SEEDS: u64 = 10_000;
@@ -33,14 +33,9 @@ enum Model {
     Server(Family),
     /// Locks on an ensemble.
     Ensemble,
-    /// A tree that is kept in memory.
-    TreeCache,
-    /// A value that is kept in memory.
-    Cached,
 }
 
 impl Model {
-    /// All that leave a trace of all they do.
     fn all() -> impl Iterator<Item = Self> {
         Family::ALL.into_iter().map(Self::Server).chain([Self::Ensemble])
     }
@@ -49,8 +44,6 @@ impl Model {
         match self {
             Self::Server(family) => format!("{family:?}"),
             Self::Ensemble => "Ensemble".to_owned(),
-            Self::TreeCache => "TreeCache".to_owned(),
-            Self::Cached => "Cached".to_owned(),
         }
     }
 
@@ -58,8 +51,6 @@ impl Model {
         match self {
             Self::Server(family) => zk_simulation::run(family, seed, traced),
             Self::Ensemble => ensemble::run(seed, traced),
-            Self::TreeCache => trees::run(seed, traced),
-            Self::Cached => cached::run(seed, traced),
         }
     }
 }
@@ -223,12 +214,12 @@ fn no_guard_says_that_it_holds_what_another_one_owns() {
 
 #[test]
 fn the_tree_in_memory_is_the_server_s_whatever_was_missed() {
-    explore(Model::TreeCache, &[FOLLOWED, TREE]);
+    check(Family::TreeCache, &[FOLLOWED]);
 }
 
 #[test]
 fn the_value_in_memory_only_moves_forward_and_is_never_current_while_cut_off() {
-    explore(Model::Cached, &[FOLLOWED, CACHED]);
+    check(Family::Cached, &[FOLLOWED]);
 }
 
 #[test]
@@ -249,9 +240,7 @@ fn a_seed_decides_everything() {
 fn replay() {
     let seed = number("ZK_SIM_SEED").unwrap_or_default();
     let name = std::env::var("ZK_SIM_FAMILY").unwrap_or_else(|_| "Lock".to_owned());
-    let others = [Model::TreeCache, Model::Cached];
-    let model = Model::all().chain(others).find(|model| model.name() == name);
-    let model = model.expect("a family, Ensemble, TreeCache or Cached");
+    let model = Model::all().find(|model| model.name() == name).expect("a family, or Ensemble");
     let outcome = model.run(seed, true);
     println!("{}", outcome.trace);
     assert_eq!(outcome.violation, None, "{name}, seed {seed}");

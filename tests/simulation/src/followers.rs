@@ -1,0 +1,238 @@
+//! The work of a process that keeps nodes in memory: it writes below the folder, and follows what
+//! becomes of that, in one session after another.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zk_client::{Client, ClientBuilder, CreateOptions, Op, SessionKeeper, Zxid};
+use zk_recipes::{Cached, Error, Freshness, TreeCache, TreeLimits};
+
+use super::gate::Gate;
+use super::journal::FOLDER;
+use super::judge;
+use super::process::{Phase, Trial, Who};
+use super::shown::{Followed, VALUE};
+use super::work::unless_given_up;
+use super::{Family, SESSION, TURNS};
+use zk_inputs::Random;
+
+/// How long what is kept may take to follow a connection that is lost.
+const AT_ONCE: Duration = Duration::from_millis(1);
+
+/// A process that follows.
+struct Follower {
+    trial: Arc<Trial>,
+    who: Who,
+    keeper: SessionKeeper,
+    followed: Followed,
+    random: Random,
+}
+
+/// Runs such a process for one life.
+pub(super) async fn live(
+    trial: &Arc<Trial>,
+    who: Who,
+    family: Family,
+    builder: ClientBuilder,
+    gate: &Arc<Gate>,
+    random: Random,
+) {
+    let (keeper, keeping) = builder.keep_split("zk:2181").unwrap();
+    let keeping = tokio::spawn(gate.guard(keeping));
+    let trial = Arc::clone(trial);
+    let work: Pin<Box<dyn Future<Output = ()> + Send>> = match family {
+        Family::Cached => {
+            let (values, following) = Cached::follow(&keeper, VALUE).unwrap();
+            let followed = Followed::value(values);
+            Box::pin(Follower { trial, who, keeper, followed, random }.live(following))
+        }
+        _ => {
+            let limits = TreeLimits::default();
+            let (tree, following) = TreeCache::follow(&keeper, FOLDER, limits).unwrap();
+            let followed = Followed::tree(tree);
+            Box::pin(Follower { trial, who, keeper, followed, random }.live(following))
+        }
+    };
+    tokio::spawn(gate.guard(work)).await.unwrap();
+    keeping.await.unwrap();
+}
+
+impl Follower {
+    async fn live(mut self, following: impl Future<Output = Result<(), Error>> + Send) {
+        let random = self.random.fork();
+        {
+            let work = self.work(random);
+            tokio::select! {
+                biased;
+                ended = following => self.violate(format!("it ends: {ended:?}")),
+                () = self.look() => {}
+                () = work => {}
+            }
+        }
+        let Self { trial, who, keeper, followed, .. } = self;
+        // What is left of it is dropped, or ends with its sessions.
+        match self.random.percent(50) {
+            true => keeper.close().await,
+            false => drop(followed),
+        }
+        trial.progress.lock().unwrap().idle.insert(who.name);
+        while trial.phase() < Phase::Over {
+            trial.changed.notified().await;
+        }
+    }
+
+    fn violate(&self, what: String) {
+        let who = self.who;
+        self.trial.world.lock().unwrap().journal.violate(format!("{who}: {what}"));
+    }
+
+    /// Compares all that is shown with what may be.
+    async fn look(&self) {
+        let look = || {
+            if let Err(what) = self.followed.check(&self.trial, self.who) {
+                self.violate(what);
+            }
+        };
+        self.followed.at_each_change(look).await;
+    }
+
+    /// Writes and waits until that is shown, as long as somebody wants something. In the end, what
+    /// is shown is what there is.
+    async fn work(&self, mut random: Random) {
+        let turns = AtomicU32::new(0);
+        while self.trial.phase() < Phase::Idle {
+            if turns.load(Ordering::Relaxed) < TURNS || self.trial.phase() == Phase::Storm {
+                let turn = self.turn(&mut random);
+                tokio::select! {
+                    biased;
+                    () = self.trial.calm_is_over() => {}
+                    is_served = turn => {
+                        let calm = self.trial.phase() == Phase::Calm;
+                        turns.fetch_add(u32::from(is_served && calm), Ordering::Relaxed);
+                    }
+                }
+            } else {
+                self.trial.calm_is_over().await;
+            }
+        }
+        let shows_all = self.followed.until(|| self.followed.equals_the_server(&self.trial));
+        if tokio::time::timeout(SESSION, shows_all).await.is_err() {
+            self.violate(format!("{:?} never shows what there is", self.followed));
+        }
+    }
+
+    /// Writes once, and waits until that is shown. False if something has come in between.
+    async fn turn(&self, random: &mut Random) -> bool {
+        sleep(random.millis(0..60)).await;
+        let Ok(client) = self.keeper.client().await else {
+            return false;
+        };
+        self.is_outdated_while_cut_off(&client).await;
+        self.write(&client, random).await;
+        // Its reply comes after all others.
+        drop(client.exists(FOLDER).await);
+        let zxid = client.last_zxid();
+        let (trial, who) = (&self.trial, self.who);
+        match unless_given_up(trial, who, u64::MAX, self.shows(zxid)).await {
+            Some(Ok(())) => {
+                trial.serves(who.name);
+                trial.count("grants");
+                trial.note(|| format!("{who} SEES {zxid}"));
+                true
+            }
+            Some(Err(error)) => {
+                self.followed.judge(trial, who, &error);
+                // After some refusals in a row, all is read again once in a session timeout.
+                sleep(client.session_timeout()).await;
+                false
+            }
+            None => {
+                trial.count("acquires cancelled");
+                false
+            }
+        }
+    }
+
+    /// Waits until everything up to a transaction is shown.
+    async fn shows(&self, zxid: Zxid) -> Result<(), Error> {
+        match &self.followed {
+            Followed::Tree { tree, .. } => {
+                tree.wait_for_zxid(zxid).await?;
+                if tree.status().borrow().zxid < zxid {
+                    self.violate(format!("{tree:?} before {zxid}"));
+                }
+            }
+            Followed::Value { .. } => {
+                self.followed.until(|| self.followed.shows_value(&self.trial, zxid)).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// While the client is cut off, nothing is current.
+    async fn is_outdated_while_cut_off(&self, client: &Client) {
+        let is_cut_off = || !client.state().is_connected();
+        if is_cut_off() {
+            sleep(AT_ONCE).await;
+            if is_cut_off() && self.followed.freshness() == Freshness::Current {
+                self.violate(format!("{:?} is current while cut off", self.followed));
+            }
+            self.trial.count("cut off");
+        }
+    }
+
+    /// Changes a node, whatever comes of that.
+    async fn write(&self, client: &Client, random: &mut Random) {
+        let mut path = match self.followed {
+            Followed::Tree { .. } => FOLDER.to_owned(),
+            Followed::Value { .. } => VALUE.to_owned(),
+        };
+        if let Followed::Tree { .. } = self.followed {
+            for _ in 0..random.within(0..4) {
+                let name = random.within(0..4);
+                path.push_str(&format!("/{name}"));
+            }
+        }
+        let data = random.next().to_string();
+        let data = data.as_bytes();
+        let options = CreateOptions::persistent().container_parents();
+        let written = match random.within(0..14) {
+            0..4 => ("created", client.create_all(&path, data, &options).await.map(drop)),
+            4..6 => ("set", client.set_data(&path, data, None).await.map(drop)),
+            6..8 => ("deleted", client.delete(&path, None).await),
+            8 => ("deleted with all below", client.delete_all(&path).await.map(drop)),
+            9 => {
+                // In its place, with nothing below it.
+                let anew = Op::create(&path, data, &CreateOptions::persistent());
+                let multi = client.multi((Op::delete(&path, None), anew));
+                ("made anew", multi.await.map(drop))
+            }
+            10..12 => {
+                let options = CreateOptions::ephemeral();
+                ("created for a session", client.create(&path, data, &options).await.map(drop))
+            }
+            _ => {
+                // Nobody waits for the reply, so this is on its way with what comes next.
+                drop(client.set_data(&path, data, None));
+                for _ in 0..random.within(0..8) {
+                    tokio::task::yield_now().await;
+                }
+                ("set without waiting", Ok(()))
+            }
+        };
+        let (what, done) = written;
+        let who = self.who;
+        self.trial.note(|| format!("{who}: {what} {path}: {done:?}"));
+        if done.is_ok() {
+            self.trial.count(what);
+        }
+    }
+}
+
+/// True if an error is one that faults cause.
+pub(super) fn is_expected(error: &Error) -> bool {
+    judge::passes(error) || error.client().is_some_and(zk_client::Error::is_session_over)
+}
