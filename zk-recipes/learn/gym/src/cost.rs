@@ -59,7 +59,8 @@ impl Costs {
                 (Solution::withdraw(|_| Textbook), Solution::withdraw(move |_| recipes))
             }
         };
-        let violation = run(&long_wait(level), make).record.violation;
+        // As long as level 2 lets others wait.
+        let violation = run(&long_wait(level, 2 * LONG), make).record.violation;
         Self {
             is_polling: violation.is_some_and(|it| it.kind == Break::Polling),
             yours: cost(level, make),
@@ -74,7 +75,7 @@ fn cost(level: &Level, make: &Make) -> Cost {
         let contenders = (0..count).map(|index| contender(level, index, 0, 100)).collect();
         Plan { turns: TURNS, forbids_waste: false, ..level.plan(contenders) }
     };
-    let long_wait = Plan { forbids_waste: false, ..long_wait(level) };
+    let long_wait = Plan { forbids_waste: false, ..long_wait(level, LONG) };
     Cost {
         alone: requests(&crowd(1), 0, make),
         in_a_crowd: requests(&crowd(3), 0, make),
@@ -90,9 +91,9 @@ fn contender(level: &Level, index: usize, start: u64, hold: u64) -> Contender {
     Contender { mode, start, hold }
 }
 
-/// One holds the lock for a minute, and another one waits.
-fn long_wait(level: &Level) -> Plan {
-    let contenders = vec![contender(level, 0, 0, LONG), contender(level, 1, 100, 100)];
+/// One holds the lock for a long time, and another one waits.
+fn long_wait(level: &Level, time: u64) -> Plan {
+    let contenders = vec![contender(level, 0, 0, time), contender(level, 1, 100, 100)];
     Plan { forbids_waste: true, ..level.plan(contenders) }
 }
 

@@ -29,7 +29,7 @@ const SOON: Duration = Duration::from_millis(1);
 pub(crate) struct Struck {
     /// The number of the frame, unless no fault can strike at it.
     pub(crate) number: Option<usize>,
-    faults: Vec<(usize, Fault)>,
+    pub(crate) faults: Vec<(usize, Fault)>,
     /// The frame does not arrive.
     pub(crate) is_lost: bool,
 }
