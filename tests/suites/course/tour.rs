@@ -109,6 +109,31 @@ async fn tour_and_book_name_each_other_and_the_same_scene() -> Result<()> {
     Ok(())
 }
 
+/// The levels of the gym name chapters of the tour with their scenes, and those name the levels.
+#[tokio::test]
+async fn tour_and_gym_name_each_other_and_the_same_scene() -> Result<()> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../zk-recipes/learn/gym/README.md");
+    let page = fs::read_to_string(file)?;
+    let is_row = |line: &&str| line.starts_with("| ") && line.contains("(`#");
+    let mut named = BTreeSet::new();
+    for row in page.lines().filter(is_row) {
+        let cells = row.split('|').map(str::trim).collect::<Vec<_>>();
+        let [_, level, .., chapters, ""] = cells[..] else { panic!("{row}") };
+        let (number, title) = level.split_once(' ').unwrap();
+        for chapter in chapters.split(", ") {
+            let (chapter, scene) = chapter.split_once(" (`#").unwrap();
+            let scene = scene.strip_suffix("`)").unwrap();
+            let shown = run("tour", &["--chapter", chapter]).await?;
+            let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+            let back = format!("(#{scene}). In the gym: level {number}, {title}.");
+            assert!(shown.contains(&back), "chapter {chapter} does not say {back}");
+        }
+        named.insert(number.to_owned());
+    }
+    assert_eq!(named.len(), 9, "{named:?}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_program_of_a_broken_lock_says_what_its_helpers_do() -> Result<()> {
     let shown = run("tour", &["--chapter", "5"]).await?;

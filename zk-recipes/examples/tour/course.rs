@@ -23,6 +23,9 @@ pub(crate) struct Chapter {
 /// The front page of the book, with the list of its chapters.
 const BOOK: &str = include_str!("../../learn/book/src/lib.rs");
 
+/// The page of the gym, with the table of its levels.
+const GYM: &str = include_str!("../../learn/gym/README.md");
+
 /// How a chapter is shown.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
@@ -94,13 +97,25 @@ impl Chapter {
         let heading = format!("//! {}. [", self.book);
         let title = BOOK.lines().find_map(|line| line.strip_prefix(&heading)?.split_once(']'));
         let (title, _) = title.ok_or_else(|| format!("the book has no chapter {}", self.book))?;
-        let book = format!("In the book: chapter {}, {title}.", self.book);
-        let Some(id) = self.scene else { return Ok(book) };
+        let mut elsewhere = format!("In the book: chapter {}, {title}.", self.book);
+        let Some(id) = self.scene else { return Ok(elsewhere) };
         let scenes = zk_playground::catalogue::scenes();
         let scene = scenes.iter().find(|scene| scene.id == id);
         let scene = scene.ok_or_else(|| format!("the playground has no scene {id}"))?;
-        Ok(format!("{book} In the playground: {} (#{id}).", scene.title))
+        // Writing to a string does not fail.
+        write!(elsewhere, " In the playground: {} (#{id}).", scene.title).ok();
+        if let Some(level) = level(id) {
+            write!(elsewhere, " In the gym: level {level}.").ok();
+        }
+        Ok(elsewhere)
     }
+}
+
+/// The level of the gym that a scene belongs to, with its number.
+fn level(scene: &str) -> Option<String> {
+    let row = GYM.lines().find(|line| line.contains(&format!("(`#{scene}`)")))?;
+    let (number, title) = row.split('|').nth(1)?.trim().split_once(' ')?;
+    Some(format!("{number}, {title}"))
 }
 
 /// The number of the chapter with this title.

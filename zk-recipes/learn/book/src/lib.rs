@@ -6,7 +6,8 @@
 //! it plays the same scenes and prints every message that passes. Read a chapter, and then watch
 //! it, or the other way round. Each chapter ends with the command that shows it, and with the name
 //! of its scene in the playground, such as `#queue`: `cargo run --release --example playground`
-//! prints an address, and the name goes behind that.
+//! prints an address, and the name goes behind that. Some end with a level of the gym, too: there
+//! you write the lock, `cargo run -p zk-gym -- 1`, and see it broken.
 //!
 //! # Contents
 //!

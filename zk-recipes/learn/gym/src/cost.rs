@@ -2,8 +2,6 @@
 //!
 //! Counted in runs in which nothing goes wrong, over some turns of each process.
 
-use std::sync::Arc;
-
 use zk_client::{Client, Zxid};
 use zk_recipes::{Guard, ReadGuard, WriteGuard};
 
@@ -12,15 +10,17 @@ use crate::fault::Kind;
 use crate::level::{Level, Wants};
 use crate::plan::{Contender, Mode, Plan};
 use crate::process::Make;
-use crate::record::Event;
+use crate::record::{Break, Event};
 use crate::run::run;
 use crate::solution::Solution;
 use crate::store::Store;
 use crate::textbook_lock;
-use crate::world::NAMES;
 
 /// How many turns each process takes.
 const TURNS: u32 = 10;
+
+/// How long a long wait takes, in milliseconds.
+const LONG: u64 = 60_000;
 
 /// Requests for a turn, without handshakes and pings.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
@@ -30,6 +30,9 @@ pub struct Cost {
     pub alone: f64,
     /// Of three processes that want the lock all the time.
     pub in_a_crowd: f64,
+    /// Of a process that waits for a minute. A withdrawal never takes so long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_a_long_wait: Option<f64>,
 }
 
 /// The costs of a program and of two that it can be compared with.
@@ -42,16 +45,24 @@ pub struct Costs {
     pub textbook: Cost,
     /// The lock of `zk-recipes`.
     pub recipes: Cost,
+    /// True if the program goes on asking while it waits, which level 2 refuses.
+    pub is_polling: bool,
 }
 
 impl Costs {
     pub(crate) fn of(level: &Level, make: &Make) -> Self {
+        let recipes = Recipes { tells_loss: level.asks_for_lost() };
         let (textbook, recipes) = match level.wants {
-            Wants::Lock => (Solution::lock(|_| Textbook), Solution::lock(|_| Recipes)),
-            Wants::RwLock => (Solution::rw_lock(|_| Textbook), Solution::rw_lock(|_| Recipes)),
-            Wants::Withdraw => (Solution::withdraw(|_| Textbook), Solution::withdraw(|_| Recipes)),
+            Wants::Lock => (Solution::lock(|_| Textbook), Solution::lock(move |_| recipes)),
+            Wants::RwLock => (Solution::rw_lock(|_| Textbook), Solution::rw_lock(move |_| recipes)),
+            Wants::Withdraw => {
+                (Solution::withdraw(|_| Textbook), Solution::withdraw(move |_| recipes))
+            }
         };
+        // As long as level 2 lets others wait.
+        let violation = run(&long_wait(level, 2 * LONG), make).record.violation;
         Self {
+            is_polling: violation.is_some_and(|it| it.kind == Break::Polling),
             yours: cost(level, make),
             textbook: cost(level, &textbook.0),
             recipes: cost(level, &recipes.0),
@@ -60,31 +71,54 @@ impl Costs {
 }
 
 fn cost(level: &Level, make: &Make) -> Cost {
-    let of = |count: usize| {
-        let mode = |index: usize| match level.wants == Wants::RwLock && index > 0 {
-            true => Mode::Read,
-            false => Mode::Write,
-        };
-        let contenders =
-            (0..count).map(|index| Contender { mode: mode(index), start: 0, hold: 100 });
-        let plan = level.plan(contenders.collect());
-        let plan = Plan { turns: TURNS, forbids_herds: false, ..plan };
-        let record = run(&plan, &Arc::clone(make)).record;
-        let is_request = |event: &&Event| match event {
-            Event::Frame(one) => one.frame.kind == Kind::Request && one.process + 1 < NAMES.len(),
-            Event::Note { .. } => false,
-        };
-        let requests = record.events.iter().filter(is_request).count();
-        requests as f64 / (count as f64 * f64::from(TURNS))
+    let crowd = |count| {
+        let contenders = (0..count).map(|index| contender(level, index, 0, 100)).collect();
+        Plan { turns: TURNS, forbids_waste: false, ..level.plan(contenders) }
     };
-    Cost { alone: of(1), in_a_crowd: of(3) }
+    let long_wait = Plan { forbids_waste: false, ..long_wait(level, LONG) };
+    Cost {
+        alone: requests(&crowd(1), 0, make),
+        in_a_crowd: requests(&crowd(3), 0, make),
+        in_a_long_wait: (level.wants != Wants::Withdraw).then(|| requests(&long_wait, 1, make)),
+    }
+}
+
+fn contender(level: &Level, index: usize, start: u64, hold: u64) -> Contender {
+    let mode = match level.wants == Wants::RwLock && index > 0 {
+        true => Mode::Read,
+        false => Mode::Write,
+    };
+    Contender { mode, start, hold }
+}
+
+/// One holds the lock for a long time, and another one waits.
+fn long_wait(level: &Level, time: u64) -> Plan {
+    let contenders = vec![contender(level, 0, 0, time), contender(level, 1, 100, 100)];
+    Plan { forbids_waste: true, ..level.plan(contenders) }
+}
+
+/// The requests for a turn of the contenders from `first` on.
+fn requests(plan: &Plan, first: usize, make: &Make) -> f64 {
+    let counted = first..plan.contenders.len();
+    let record = run(plan, make).record;
+    let is_counted = |event: &&Event| match event {
+        Event::Frame(one) => one.frame.kind == Kind::Request && counted.contains(&one.process),
+        Event::Note { .. } => false,
+    };
+    let requests = record.events.iter().filter(is_counted).count();
+    requests as f64 / (counted.len() as f64 * f64::from(plan.turns))
 }
 
 /// The textbook lock, which knows no readers and no tokens.
 struct Textbook;
 
 /// The locks of `zk-recipes`.
-struct Recipes;
+#[derive(Clone, Copy)]
+struct Recipes {
+    /// True if `lost` is asked for. The guard of a lock that was free reads its node then, to watch
+    /// it, which is a request.
+    tells_loss: bool,
+}
 
 /// A guard of a read/write lock.
 enum AnyGuard {
@@ -144,7 +178,10 @@ impl Lock for Recipes {
     }
 
     async fn lost(&self, _: &Client, held: &Guard) {
-        held.lost().await;
+        match self.tells_loss {
+            true => drop(held.lost().await),
+            false => std::future::pending().await,
+        }
     }
 }
 

@@ -47,7 +47,8 @@ pub enum Fault {
     Reap,
     /// The server serves nobody for a second.
     Restart,
-    /// The server of the process is cut off from the other servers, for a long while.
+    /// The server of the process is cut off from the other servers. It notices 10 s later, and
+    /// closes the connection.
     Isolate,
 }
 

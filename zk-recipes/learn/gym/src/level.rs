@@ -29,11 +29,27 @@ pub struct Level {
     pub task: &'static str,
     /// Where the book explains it.
     pub reading: &'static str,
+    /// Where it is shown, with its repair.
+    pub watch: &'static [Shown],
     /// What is to be written.
     pub wants: Wants,
     /// What goes wrong in its runs.
     pub faults: &'static [Fault],
-    casts: &'static [Cast],
+    casts: &'static [&'static [Cast]],
+}
+
+/// A chapter of the tour, and its scene in the playground.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shown {
+    /// The number of the chapter.
+    pub chapter: usize,
+    /// The name of the scene.
+    pub scene: &'static str,
+}
+
+const fn shown(chapter: usize, scene: &'static str) -> Shown {
+    Shown { chapter, scene }
 }
 
 /// Who contends in the runs of a sweep.
@@ -69,6 +85,9 @@ const CROWDS: &[Cast] = &[
     cast(FIVE, 2, 1000, 1),
 ];
 
+/// A wait that is long enough for those who ask again and again, however seldom.
+const LONG_WAIT: Cast = cast(TWO, 300, 120_000, 1);
+
 /// The same with long holds, in which sessions of others end.
 const LONG_HOLDS: &[Cast] = &[
     cast(ONE, 0, 100, 1),
@@ -96,18 +115,21 @@ pub const LEVELS: &[Level] = &[
         task: "Acquire a lock that one process holds at a time, and release it. Nothing goes \
                wrong.",
         reading: "chapter 1 (How ZooKeeper answers)",
+        watch: &[shown(3, "check_then_create"), shown(7, "whole_names")],
         wants: Wants::Lock,
         faults: &[],
-        casts: CROWDS,
+        casts: &[CROWDS],
     },
     Level {
         number: 2,
         title: "The herd",
-        task: "The same, and whatever happens to the lock wakes at most one of those who wait.",
+        task: "The same, and whatever happens to the lock wakes at most one of those who wait. \
+               They do not ask again while nothing changes.",
         reading: "chapter 3 (Watches)",
+        watch: &[shown(4, "herd")],
         wants: Wants::Lock,
         faults: &[],
-        casts: CROWDS,
+        casts: &[CROWDS, &[LONG_WAIT]],
     },
     Level {
         number: 3,
@@ -116,9 +138,10 @@ pub const LEVELS: &[Level] = &[
                wait. The lock becomes free, and still one process holds it at a time.",
         reading: "chapter 2 (Sessions and time), and in chapter 5 the wrong wake-up; afterwards \
                   chapter 4 (The textbook lock), to compare",
+        watch: &[shown(5, "wrong_wake_up"), shown(2, "textbook")],
         wants: Wants::Lock,
         faults: &[Fault::Close, Fault::Crash],
-        casts: LONG_HOLDS,
+        casts: &[LONG_HOLDS],
     },
     Level {
         number: 4,
@@ -126,9 +149,10 @@ pub const LEVELS: &[Level] = &[
         task: "The connection breaks in front of the reply to a create. The node is there. The \
                session lives on, on the next connection.",
         reading: "chapter 5 (The hazards), the lost reply",
+        watch: &[shown(6, "lost_reply")],
         wants: Wants::Lock,
         faults: &[Fault::Cut],
-        casts: LONG_HOLDS,
+        casts: &[LONG_HOLDS],
     },
     Level {
         number: 5,
@@ -136,9 +160,10 @@ pub const LEVELS: &[Level] = &[
         task: "The connection breaks in front of any frame, or behind it, also of a release. The \
                session lives on, on the next connection.",
         reading: "chapters 2 (Sessions and time) and 5 (The hazards)",
+        watch: &[shown(13, "lost_reply_found")],
         wants: Wants::Lock,
         faults: &[Fault::Cut, Fault::CutBehind],
-        casts: LONG_HOLDS,
+        casts: &[LONG_HOLDS],
     },
     Level {
         number: 6,
@@ -148,9 +173,10 @@ pub const LEVELS: &[Level] = &[
                more: `lost`. A process whose session is over releases with a new one. The folder \
                is a container, which may be removed while it is empty.",
         reading: "chapters 2 (Sessions and time) and 6 (Losing a lock)",
+        watch: &[shown(8, "release_by_name"), shown(9, "no_deadline")],
         wants: Wants::Lock,
         faults: &[Fault::Expire, Fault::Isolate, Fault::Reap],
-        casts: LONG_HOLDS,
+        casts: &[LONG_HOLDS],
     },
     Level {
         number: 7,
@@ -158,9 +184,10 @@ pub const LEVELS: &[Level] = &[
         task: "Many readers or one writer hold the lock, in the order in which they came. \
                Processes die or close their sessions.",
         reading: "chapter 7 (Sharing a lock)",
+        watch: &[shown(11, "younger_writer"), shown(16, "read_write")],
         wants: Wants::RwLock,
         faults: &[Fault::Close, Fault::Crash],
-        casts: READ_WRITE,
+        casts: &[READ_WRITE],
     },
     Level {
         number: 8,
@@ -168,15 +195,17 @@ pub const LEVELS: &[Level] = &[
         task: "Take money from a store under a lock. Processes stand still for longer than their \
                sessions live, and go on where they were. The store takes tokens.",
         reading: "chapter 6 (Losing a lock), fencing tokens",
+        watch: &[shown(10, "no_fence"), shown(14, "stopped_holder")],
         wants: Wants::Withdraw,
         faults: &[Fault::Stop],
-        casts: LONG_HOLDS,
+        casts: &[LONG_HOLDS],
     },
     Level {
         number: 9,
         title: "Everything",
         task: "A lock that holds whatever goes wrong.",
         reading: "chapters 5 (The hazards), 6 (Losing a lock) and 9 (How it is tested)",
+        watch: &[shown(12, "queue")],
         wants: Wants::Lock,
         faults: &[
             Fault::Cut,
@@ -199,7 +228,7 @@ pub const LEVELS: &[Level] = &[
             Fault::Restart,
             Fault::Isolate,
         ],
-        casts: LONG_HOLDS,
+        casts: &[LONG_HOLDS],
     },
 ];
 
@@ -207,6 +236,11 @@ impl Level {
     /// True if a fault of this level can strike at such a frame.
     pub(crate) fn suits(&self, fault: Fault, frame: &Frame) -> bool {
         fault.suits(frame) && (self.number != 4 || frame.is_created())
+    }
+
+    /// True if a holder has to know that it has lost the lock.
+    pub(crate) fn asks_for_lost(&self) -> bool {
+        matches!(self.number, 6 | 9)
     }
 
     /// The runs of the sweep without faults, those with few contenders first.
@@ -219,7 +253,7 @@ impl Level {
             });
             Plan { turns: cast.turns, ..self.plan(contenders.collect()) }
         };
-        self.casts.iter().map(plan).collect()
+        self.casts.iter().copied().flatten().map(plan).collect()
     }
 
     /// A run of this level, in which everybody takes one turn.
@@ -232,7 +266,7 @@ impl Level {
             turns: 1,
             strikes: Vec::new(),
             has_container: matches!(self.number, 6 | 9),
-            forbids_herds: self.number == 2,
+            forbids_waste: self.number == 2,
             strikes_creates: self.number == 4,
             strikes_later: matches!(self.number, 6 | 8),
             strikes_holders: self.number == 6,

@@ -13,7 +13,8 @@
 //! fault record store      what can go wrong, what a run leaves, and the store of a level
 //! contender               what a student writes
 //! plan level              what is to happen in a run, and the levels
-//! world network strike    the server and the links, how frames pass, and how faults strike
+//! world waste             the server and the links, and what those who wait may ask of them
+//! strike network          how faults strike, and how frames pass
 //! process solution        a process, and the program in it
 //! reason run              a run, and why it is broken
 //! search                  all runs of a level
@@ -36,9 +37,11 @@ mod level;
 
 mod world;
 
-mod network;
+mod waste;
 
 mod strike;
+
+mod network;
 
 mod process;
 
@@ -67,7 +70,7 @@ mod report;
 pub use contender::{FOLDER, Lock, Result, RwLock, Unwritten, Withdraw, unwritten};
 pub use cost::{Cost, Costs};
 pub use fault::{Fault, Strike};
-pub use level::{LEVELS, Level, Wants};
+pub use level::{LEVELS, Level, Shown, Wants};
 pub use record::Break;
 pub use report::report;
 pub use search::{Counts, Effort};

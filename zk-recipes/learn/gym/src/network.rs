@@ -17,7 +17,8 @@ use zk_simulation::wire::{Network, Reception};
 
 use crate::fault::{Frame, Kind};
 use crate::record::{Break, FrameEvent, Way};
-use crate::world::{Due, Flight, Link, Party, World, name};
+use crate::strike::Struck;
+use crate::world::{Due, Flight, Link, Party, World};
 
 /// More steps than any run has that lets time pass.
 const MAX_STEPS: u64 = 8_000;
@@ -34,15 +35,12 @@ impl World {
         let mut told = Vec::new();
         while let Some(id) = self.core.poll_ready() {
             if self.transmit(id) > 0 {
-                told.extend(self.links.get(&id).and_then(|link| link.party));
+                told.extend(self.links.get(&id).map(|link| link.party));
             }
         }
-        told.retain(|one| Some(*one) != party);
-        if let (true, [first, _, ..]) = (self.forbids_herds, &told[..]) {
-            let names = told.iter().map(|one| name(*one)).collect::<Vec<_>>().join(" and ");
-            let text = format!("one change wakes {} who wait: {names}", told.len());
-            self.violate(Break::Herd, vec![*first], text);
-        }
+        told.retain(|one| *one != party);
+        self.note_changes();
+        self.judge_wakes(&told);
         self.wake();
         result
     }
@@ -147,7 +145,18 @@ impl World {
                 }
             }
             Due::Judge => self.judge(),
-            Due::Heal => self.serve(|core, now| core.heal(now)),
+            Due::Alone(id, process) => {
+                if self.links.contains_key(&id) {
+                    self.note(
+                        process,
+                        true,
+                        "is left by its server, which notices that it is alone",
+                    );
+                }
+                self.cut(id);
+                self.leave_server(id);
+                self.serve(|core, now| core.heal(now));
+            }
             Due::Serve => self.serve(|core, now| core.set_serving(now, true)),
             Due::Wake(process) => self.resume(process),
             Due::Strike(index, fault, process) => self.strike_later(index, fault, process),
@@ -165,14 +174,15 @@ impl World {
         };
         let pipe = link.pipe(way);
         if pipe.is_cut || pipe.is_silent || is_gone {
-            return self.record_frame(id, way, flight, frame, true);
+            let struck = Struck { is_lost: true, ..Struck::default() };
+            return self.record_frame(id, way, flight, frame, &struck);
         }
         let faults = self.strikes_at(id, &frame);
-        if faults.is_lost {
-            self.record_frame(id, way, flight, frame, true);
-        } else {
-            self.record_frame(id, way, flight, frame, false);
+        self.record_frame(id, way, flight, frame, &faults);
+        if !faults.is_lost {
             self.greet(id, &frame, &flight.bytes);
+            let party = self.links.get(&id).and_then(|link| link.party);
+            self.judge_request(party, &frame);
         }
         self.strike_before(id, way, &faults);
         if !faults.is_lost {
@@ -204,19 +214,20 @@ impl World {
         way: Way,
         flight: &Flight,
         frame: Frame,
-        is_lost: bool,
+        struck: &Struck,
     ) {
         let at = self.time();
-        if let Some(Link { party: Some(process), number, .. }) = self.links.get(&id) {
+        if let Some(Link { party: Some(process), number: connection, .. }) = self.links.get(&id) {
             self.record.frame(FrameEvent {
+                number: struck.number,
                 at,
                 sent: flight.sent,
                 process: *process,
                 way,
-                connection: *number,
+                connection: *connection,
                 payload: flight.bytes.clone(),
                 frame,
-                is_lost,
+                is_lost: struck.is_lost,
             });
         }
     }

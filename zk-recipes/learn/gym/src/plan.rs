@@ -40,8 +40,8 @@ pub(crate) struct Plan {
     pub(crate) strikes: Vec<Strike>,
     /// True if the folder is a container, which the server removes while it is empty.
     pub(crate) has_container: bool,
-    /// True if a change may wake only one of those who wait.
-    pub(crate) forbids_herds: bool,
+    /// True if a change may wake only one of those who wait, and they may not go on asking.
+    pub(crate) forbids_waste: bool,
     /// True if faults strike only at replies to creates.
     pub(crate) strikes_creates: bool,
     /// True if faults strike a moment behind their frames, when processes have read them.

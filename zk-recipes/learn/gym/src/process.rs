@@ -128,7 +128,7 @@ impl Seat {
 
     fn set_acquiring(&self, is_acquiring: bool) {
         if let Some(actor) = world::lock(&self.world).actors.get_mut(self.index) {
-            actor.is_acquiring = is_acquiring;
+            (actor.is_acquiring, actor.asked) = (is_acquiring, 0);
         }
     }
 

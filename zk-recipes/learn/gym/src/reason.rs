@@ -22,6 +22,14 @@ pub(crate) fn why(world: &World) -> String {
                         again, and all but one wait again: the work grows with the square of \
                         those who wait. Let each watch only the node right ahead of its own."
             .to_owned(),
+        Break::Polling => {
+            "Nothing has changed in the folder between these requests, so it has learnt \
+                           nothing from them. The longer the lock is held, and the more wait, the \
+                           more of them the server has to answer; and after a release it is free \
+                           until somebody asks again. Set a watch with the look, and wait for its \
+                           notification: the server speaks when there is something to say."
+                .to_owned()
+        }
         Break::LostMoney => "A process that was stopped does not know it, and goes on in the \
                              middle of its work: it has written what it computed from an old \
                              balance. It cannot refuse itself, so the store must. Show a number \
@@ -153,8 +161,11 @@ fn without_node(world: &World, holder: usize) -> String {
         Some(_) => format!(
             "{node}, the node of {who}, is gone with its session, and {who} does not know it. To \
              be connected is no proof: the server that answers may be cut off from the others. \
-             Only the reply to a write proves that the session lives, and only for one session \
-             timeout from the moment of the request. Behind that, `lost` has to return."
+             Only the reply to a write proves that the session lived, and it does so for the \
+             moment at which you asked: count one session timeout from there, and not from the \
+             reply. Behind that, `lost` has to return. (Here one server hears of everything at \
+             once. In an ensemble the count begins a little earlier: see \"Which rule is the real \
+             one\" in chapter 6 of the book.)"
         ),
         None => format!("{node}, the node of {who}, is gone, and {who} does not know it."),
     }

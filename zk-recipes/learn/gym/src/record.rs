@@ -26,6 +26,8 @@ pub(crate) enum Event {
 
 #[derive(Clone, Debug)]
 pub(crate) struct FrameEvent {
+    /// The number at which faults strike, if they can.
+    pub(crate) number: Option<usize>,
     pub(crate) at: Duration,
     pub(crate) sent: Duration,
     pub(crate) process: usize,
@@ -49,6 +51,8 @@ pub enum Break {
     Stuck,
     /// One change wakes several who wait.
     Herd,
+    /// Somebody who waits asks again and again while nothing changes.
+    Polling,
     /// What one has written was overwritten.
     LostMoney,
     /// An error, although nothing has gone wrong, or one error after another.

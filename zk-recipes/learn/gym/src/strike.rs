@@ -17,13 +17,19 @@ use crate::world::{Due, EXCUSE, World};
 /// How long a server that restarts serves nobody.
 const RESTART: Duration = Duration::from_secs(1);
 
+/// How long a server answers that is cut off: `syncLimit` times `tickTime`, as in the sample
+/// `zoo.cfg`.
+const NOTICES_AFTER: Duration = Duration::from_secs(10);
+
 /// How soon behind a frame a fault strikes that is to meet what the process makes of the frame.
 const SOON: Duration = Duration::from_millis(1);
 
 /// The faults of one frame, by their places in the plan.
 #[derive(Debug, Default)]
 pub(crate) struct Struck {
-    faults: Vec<(usize, Fault)>,
+    /// The number of the frame, unless no fault can strike at it.
+    pub(crate) number: Option<usize>,
+    pub(crate) faults: Vec<(usize, Fault)>,
     /// The frame does not arrive.
     pub(crate) is_lost: bool,
 }
@@ -43,7 +49,7 @@ impl World {
         let here = strikes.filter(|(_, one)| one.frame == number && suits(one.fault));
         let faults = here.map(|(index, one)| (index, one.fault)).collect::<Vec<_>>();
         let is_lost = faults.iter().any(|(_, it)| matches!(it, Fault::Cut | Fault::Silence));
-        Struck { faults, is_lost }
+        Struck { number: Some(number), faults, is_lost }
     }
 
     /// Lets the faults strike that are of the connection, or of the server for this one request.
@@ -159,7 +165,7 @@ impl World {
                 if let Some(session) = session {
                     self.serve(|core, _| core.partition(session));
                 }
-                self.plan(now() + 3 * TIMEOUT, Due::Heal);
+                self.plan(now() + NOTICES_AFTER, Due::Alone(id, process));
             }
             Fault::GiveUp => actor.given_up.notify_one(),
             Fault::Close => actor.closing.notify_one(),

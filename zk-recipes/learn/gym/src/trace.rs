@@ -113,10 +113,15 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The lines of a scene, without pings and the handshakes of new sessions.
-pub(crate) fn lines(scene: &Scene) -> Vec<String> {
-    let line = |event: &Shown| match event {
+/// The lines of a run and its scene, without pings and the handshakes of new sessions. Frames have
+/// the numbers at which faults strike.
+pub(crate) fn lines(scene: &Scene, record: &Record) -> Vec<String> {
+    let line = |(event, known): (&Shown, &Event)| match event {
         Shown::Frame(frame) => {
+            let number = match known {
+                Event::Frame(FrameEvent { number: Some(number), .. }) => format!("#{number}"),
+                _ => String::new(),
+            };
             let is_lost = frame.fate == Fate::Lost;
             let says = &frame.content.summary;
             let is_shown = match frame.content.role {
@@ -126,14 +131,15 @@ pub(crate) fn lines(scene: &Scene) -> Vec<String> {
             };
             let who = format!("{} -> {}", frame.from, frame.to);
             let lost = if is_lost { "   LOST" } else { "" };
-            is_shown.then(|| format!("{} {who:WIDTH$}  {says}{lost}", time(frame.at_us)))
+            let at = time(frame.at_us);
+            is_shown.then(|| format!("{number:>4} {at} {who:WIDTH$}  {says}{lost}"))
         }
         Shown::Note { at_us, who, text, .. } => {
-            Some(format!("{} {who:WIDTH$}  {text}", time(*at_us)))
+            Some(format!("{:4} {} {who:WIDTH$}  {text}", "", time(*at_us)))
         }
         _ => None,
     };
-    scene.events.iter().filter_map(line).collect()
+    scene.events.iter().zip(&record.events).filter_map(line).collect()
 }
 
 fn time(micros: u64) -> String {

@@ -77,7 +77,7 @@ impl Broken {
             faults: plan.strikes.iter().map(ToString::to_string).collect(),
             not_fired: not_fired.map(|(_, strike)| strike.to_string()).collect(),
             requests: record.requests,
-            lines: scene.as_ref().map(trace::lines).unwrap_or_default(),
+            lines: scene.as_ref().map(|it| trace::lines(it, record)).unwrap_or_default(),
             scene,
         })
     }

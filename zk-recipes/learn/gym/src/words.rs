@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::cost::{Cost, Costs};
+use crate::level::{Level, Shown};
 use crate::search::Counts;
 use crate::verdict::{Broken, Finding, Verdict};
 
@@ -29,17 +30,38 @@ impl fmt::Display for Verdict {
                  error may come back at once, for instance when the session is over: return it, \
                  or wait."
             ),
-            Finding::Broken(broken) => write!(f, "broken.\n\n{broken}"),
+            Finding::Broken(broken) => {
+                write!(f, "broken.\n\n{broken}\n")?;
+                elsewhere(f, self.level)
+            }
             Finding::Passed(costs) => {
                 write!(f, "passed.\n\n{}", self.counts)?;
                 let never = self.never_fired();
                 if !never.is_empty() {
                     writeln!(f, "Kinds of faults that never fired at all: {}.", never.join(", "))?;
                 }
-                write!(f, "\n{costs}")
+                writeln!(f, "\n{costs}")?;
+                if self.level.asks_for_lost() {
+                    writeln!(
+                        f,
+                        "The guard of zk-recipes reads its node when `lost` is asked first, to \
+                         watch it, unless it has waited and does so already. Without that it is \
+                         one request less.\n"
+                    )?;
+                }
+                elsewhere(f, self.level)
             }
         }
     }
+}
+
+/// Where else a level is shown.
+fn elsewhere(f: &mut fmt::Formatter<'_>, level: &Level) -> fmt::Result {
+    writeln!(f, "This mistake and its repair, in the tour and in the playground:")?;
+    for Shown { chapter, scene } in level.watch {
+        writeln!(f, "  cargo run --release --example tour -- --chapter {chapter:<2}   #{scene}")?;
+    }
+    Ok(())
 }
 
 impl fmt::Display for Broken {
@@ -53,8 +75,9 @@ impl fmt::Display for Broken {
         let who = if self.contenders == 1 { "contender" } else { "contenders" };
         writeln!(
             f,
-            "The shortest run that was found: {} {who}, {faults}, {} requests. Pings and \
-             handshakes of new sessions are left out.\n",
+            "The shortest run that was found: {} {who}, {faults}, {} requests. A frame has its \
+             number in front of it. Handshakes of new sessions have numbers, too, and are not \
+             shown; pings have none.\n",
             self.contenders, self.requests
         )?;
         let cut = self.lines.len().saturating_sub(MOST_LINES);
@@ -99,11 +122,22 @@ impl fmt::Display for Counts {
 
 impl fmt::Display for Costs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "Requests for a turn        alone   in a crowd of three")?;
+        writeln!(
+            f,
+            "Requests for a turn   alone   in a crowd of three   after a wait of a minute"
+        )?;
         let rows =
             [("yours", self.yours), ("the textbook", self.textbook), ("zk-recipes", self.recipes)];
-        for (name, Cost { alone, in_a_crowd }) in rows {
-            writeln!(f, "  {name:<24} {alone:>5.1}   {in_a_crowd:>5.1}")?;
+        for (name, Cost { alone, in_a_crowd, in_a_long_wait }) in rows {
+            let waited = in_a_long_wait.map(|it| format!("{it:.1}")).unwrap_or_default();
+            writeln!(f, "  {name:<19} {alone:>5.1}   {in_a_crowd:>19.1}   {waited:>24}")?;
+        }
+        if self.is_polling {
+            writeln!(
+                f,
+                "\nYours goes on asking while it waits: the longer the lock is held, the more. \
+                 Level 2 refuses that."
+            )?;
         }
         Ok(())
     }

@@ -52,8 +52,8 @@ pub(crate) struct World {
     pub(crate) strikes: Vec<Strike>,
     /// No fault strikes any more.
     pub(crate) is_calm: bool,
-    /// True if a change may wake only one of those who wait.
-    pub(crate) forbids_herds: bool,
+    /// True if a change may wake only one of those who wait, and they may not go on asking.
+    pub(crate) forbids_waste: bool,
     /// True if faults strike only at replies to creates.
     pub(crate) strikes_creates: bool,
     /// True if faults strike a moment behind their frames, when processes have read them.
@@ -65,6 +65,8 @@ pub(crate) struct World {
     pub(crate) connections: u64,
     pub(crate) agenda: BTreeMap<(Instant, u64), Due>,
     pub(crate) entries: u64,
+    /// How many changes of nodes have been looked at.
+    pub(crate) changes: usize,
     pub(crate) steps: u64,
     pub(crate) random: Random,
     pub(crate) pump: Option<Waker>,
@@ -85,6 +87,8 @@ pub(crate) struct Actor {
     pub(crate) excused_until: Option<Instant>,
     /// It waits for the lock.
     pub(crate) is_acquiring: bool,
+    /// How many requests it has sent meanwhile since another one has changed something.
+    pub(crate) asked: usize,
     pub(crate) turns_left: u32,
     /// Notified when it is to give up what it waits for.
     pub(crate) given_up: Arc<Notify>,
@@ -128,7 +132,8 @@ pub(crate) enum Due {
     Reply(ConnectionId),
     /// Somebody has no excuse any more.
     Judge,
-    Heal,
+    /// The server of this connection of a process notices that it is cut off.
+    Alone(ConnectionId, usize),
     Serve,
     /// A process that stands still goes on.
     Wake(usize),
@@ -165,7 +170,7 @@ impl World {
             jitter: plan.jitter,
             strikes: plan.strikes.clone(),
             is_calm: false,
-            forbids_herds: plan.forbids_herds,
+            forbids_waste: plan.forbids_waste,
             strikes_creates: plan.strikes_creates,
             strikes_later: plan.strikes_later,
             strikes_holders: plan.strikes_holders,
@@ -174,6 +179,7 @@ impl World {
             connections: 0,
             agenda: BTreeMap::new(),
             entries: 0,
+            changes: 0,
             steps: 0,
             random: Random::new(plan.seed),
             pump: None,
@@ -275,6 +281,7 @@ impl Actor {
             believes: false,
             excused_until: None,
             is_acquiring: false,
+            asked: 0,
             turns_left,
             given_up: Arc::new(Notify::new()),
             closing: Arc::new(Notify::new()),

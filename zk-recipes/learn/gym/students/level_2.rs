@@ -1,6 +1,7 @@
 //! Level 2: the herd.
 //!
-//! Whatever happens to the lock may wake only one of those who wait for it.
+//! Whatever happens to the lock may wake only one of those who wait for it. And they may not ask
+//! again and again: a waiter sends eight requests at most while nothing changes in the folder.
 //!
 //! Begin with what has passed the level before.
 

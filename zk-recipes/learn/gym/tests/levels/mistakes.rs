@@ -1,20 +1,21 @@
-//! The nine broken locks of the course as programs of the gym, each with what it leaves to others.
+//! The nine broken locks of the course as programs of the gym, each with what it leaves to others,
+//! and two that ask again and again.
 //!
 //! What is broken is the course's own code. Around it is only what the course has in its scenes: a
 //! queue to join, and a release.
 
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use zk_client::{Client, CreateOptions};
 use zk_gym::{Break, FOLDER, Lock, Result, RwLock, Solution, Store, Withdraw};
 
 use crate::naive;
 use crate::naive::queue::{join, wait_for_turn};
 
-/// A broken lock of the course, and how the gym has to find it.
+/// A broken lock, and how the gym has to find it.
 pub(crate) struct Mistake {
-    /// Its folder in the course.
+    /// Its folder in the course, or what teachers call it.
     pub(crate) name: &'static str,
     /// The level that it belongs to.
     pub(crate) level: usize,
@@ -24,7 +25,7 @@ pub(crate) struct Mistake {
     pub(crate) reason: &'static str,
 }
 
-pub(crate) const MISTAKES: [Mistake; 9] = [
+pub(crate) const MISTAKES: [Mistake; 11] = [
     Mistake {
         name: "check_then_create",
         level: 1,
@@ -38,6 +39,20 @@ pub(crate) const MISTAKES: [Mistake; 9] = [
         solution: || Solution::lock(|_| Herd),
         kind: Break::Herd,
         reason: "watch only the node right ahead",
+    },
+    Mistake {
+        name: "polling for a node",
+        level: 2,
+        solution: || Solution::lock(|_| PollsForNode),
+        kind: Break::Polling,
+        reason: "has learnt nothing from them",
+    },
+    Mistake {
+        name: "polling in a queue",
+        level: 2,
+        solution: || Solution::lock(|_| PollsInQueue),
+        kind: Break::Polling,
+        reason: "has learnt nothing from them",
     },
     Mistake {
         name: "wrong_wake_up",
@@ -121,6 +136,47 @@ impl Lock for Herd {
 
     async fn acquire(&self, client: &Client) -> Result<String> {
         Ok(naive::herd::broken::acquire(client).await?)
+    }
+
+    async fn release(&self, client: &Client, held: String) -> Result<()> {
+        leave(client, &held).await
+    }
+}
+
+/// Tries to create the one node, and tries again after a while.
+struct PollsForNode;
+
+impl Lock for PollsForNode {
+    type Held = String;
+
+    async fn acquire(&self, client: &Client) -> Result<String> {
+        let node = format!("{FOLDER}/holder");
+        loop {
+            match client.create(&node, b"", &CreateOptions::ephemeral()).await {
+                Ok(created) => return Ok(created.path),
+                Err(error) if error.is_node_exists() => sleep(Duration::from_millis(100)).await,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn release(&self, client: &Client, held: String) -> Result<()> {
+        leave(client, &held).await
+    }
+}
+
+/// Joins the queue, and lists it every ten seconds.
+struct PollsInQueue;
+
+impl Lock for PollsInQueue {
+    type Held = String;
+
+    async fn acquire(&self, client: &Client) -> Result<String> {
+        let ours = join(client, "lock-").await?;
+        while naive::queue::nearest_ahead(client, &ours).await?.is_some() {
+            sleep(Duration::from_secs(10)).await;
+        }
+        Ok(ours)
     }
 
     async fn release(&self, client: &Client, held: String) -> Result<()> {

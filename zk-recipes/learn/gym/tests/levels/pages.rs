@@ -1,5 +1,6 @@
 //! The pages for students and teachers name the levels and the mistakes as they are.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -22,9 +23,45 @@ fn every_level_is_on_both_pages_with_what_to_read() {
     for level in LEVELS {
         let begin = format!("| {} {} |", level.number, level.title);
         let row_of_students = row(&students, &begin);
-        assert!(row_of_students.ends_with(&format!("| {} |", level.reading)), "{row_of_students}");
+        let shown = level.watch.iter().map(|it| format!("{} (`#{}`)", it.chapter, it.scene));
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        let end = format!("| {} | {shown} |", level.reading);
+        assert!(row_of_students.ends_with(&end), "{row_of_students}");
         row(&teachers, &begin);
     }
+}
+
+/// The numbers in a text.
+fn numbers(text: &str) -> BTreeSet<usize> {
+    text.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
+}
+
+#[test]
+fn book_and_levels_name_each_other() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../book/src/chapters");
+    let mut named = 0;
+    for file in fs::read_dir(folder).unwrap() {
+        let file = file.unwrap().path();
+        let chapter = file.file_name().unwrap().to_str().unwrap()[..2].parse::<usize>().unwrap();
+        // The first part of a chapter leaves that to the last one.
+        if file.ends_with("05-hazards-of-one.md") {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        let references = text.split("`cargo run -p zk-gym -- ").skip(1);
+        let levels = references.map(|reference| {
+            let (number, rest) = reference.split_once("`,").unwrap();
+            let title = rest.trim_start().strip_prefix('*').unwrap().split('*').next().unwrap();
+            let level = &LEVELS[number.parse::<usize>().unwrap() - 1];
+            assert_eq!(title.split_whitespace().collect::<Vec<_>>().join(" "), level.title);
+            level.number
+        });
+        let levels = levels.collect::<BTreeSet<_>>();
+        let back = LEVELS.iter().filter(|level| numbers(level.reading).contains(&chapter));
+        assert_eq!(levels, back.map(|level| level.number).collect(), "{}", file.display());
+        named += levels.len();
+    }
+    assert!(named >= LEVELS.len(), "{named}");
 }
 
 #[test]

@@ -103,6 +103,18 @@ fn a_watch_on_the_folder_is_a_herd_and_still_a_lock() {
 }
 
 #[test]
+fn a_lock_that_polls_passes_the_first_level_which_says_so() {
+    for mistake in MISTAKES.iter().filter(|mistake| mistake.kind == Break::Polling) {
+        let verdict = examine(&LEVELS[0], &(mistake.solution)(), EFFORT);
+        let said = verdict.to_string();
+        assert!(matches!(verdict.result, Finding::Passed(_)), "{}: {said}", mistake.name);
+        assert!(said.contains("Level 2 refuses that"), "{}: {said}", mistake.name);
+    }
+    let said = examine(&LEVELS[0], &solutions::solution(1).unwrap(), EFFORT).to_string();
+    assert!(!said.contains("Level 2"), "{said}");
+}
+
+#[test]
 fn an_error_of_the_program_itself_is_told() {
     let broken = broken(1, &Solution::lock(|_| Instead(|| ())));
     assert_eq!(broken.kind, Break::Error);
@@ -147,6 +159,27 @@ fn every_run_is_a_page_with_its_frames_and_a_report() {
         let requests = page.matches("\"role\":\"request\"").count() as u64;
         assert_eq!(why["requests"].as_u64(), Some(requests), "{}", mistake.name);
     }
+}
+
+#[test]
+fn a_fault_has_the_number_of_the_frame_that_stands_ahead_of_it() {
+    let mut told = 0;
+    for mistake in &MISTAKES {
+        let level = &LEVELS[mistake.level - 1];
+        let broken = broken(mistake.level, &(mistake.solution)());
+        for struck in &broken.faults {
+            let (name, number) = struck.split_once('@').unwrap();
+            let fault = level.faults.iter().find(|fault| format!("{fault:?}") == name).unwrap();
+            let at = broken.lines.iter().position(|line| line.ends_with(fault.words())).unwrap();
+            let ahead = &broken.lines[..at];
+            let mut numbers = ahead.iter().filter_map(|line| line.trim().strip_prefix('#'));
+            // Some faults strike a moment later, when other frames have come.
+            let is_number = |line: &str| line.split(' ').next() == Some(number);
+            assert!(numbers.any(is_number), "{}: {broken}", mistake.name);
+            told += 1;
+        }
+    }
+    assert!(told >= 4, "{told}");
 }
 
 #[test]
