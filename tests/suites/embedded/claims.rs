@@ -48,6 +48,7 @@ zk_test_support::alone_claims!(
 zk_test_support::lock_claims!(lock, Server::start().await?);
 zk_test_support::semaphore_claims!(semaphore, Server::start().await?);
 zk_test_support::barrier_claims!(barrier, Server::start().await?);
+zk_test_support::election_claims!(election, Server::start().await?);
 zk_test_support::group_claims!(group, Server::start().await?);
 zk_test_support::partitioner_claims!(partitioner, Server::start().await?);
 

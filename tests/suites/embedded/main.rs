@@ -9,6 +9,7 @@ mod limits;
 mod multi;
 mod mutations;
 mod nodes;
+mod other_servers;
 mod outages;
 mod replica;
 mod sessions;

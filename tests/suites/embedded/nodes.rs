@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_client::{Client, CreateOptions, ErrorCode, Op};
-use zk_embedded::{Config, Server, ServerVersion};
+use zk_embedded::{Config, Deviation, Manner, Server, ServerVersion};
 use zk_proto::{Acl, CreateMode, CreateTtlRequest, List, Zxid};
 use zk_test_support::peer::Clock;
 use zk_test_support::raw::{RawClient, create, delete, exists, get_children, hello, set_data};
@@ -101,6 +101,44 @@ async fn versions_wrap_from_the_largest_to_the_smallest() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_version_is_minus_one_in_the_manner_of_3_10() {
+    for (manner, expected) in [(Manner::apache(), -1), (Manner::zookeeper_3_10(), 0)] {
+        let server = Server::in_memory(Config::new().manner(manner));
+        let client = connect(&server).await;
+        client.create("/v", b"", &PERSISTENT).await.unwrap();
+        assert!(server.preset_version("/v", -2));
+        let write = Op::set_data("/v", b"", Some(-2));
+        client.multi([write, Op::check("/none", None)]).await.unwrap_err();
+        assert_eq!(client.exists("/v").await.unwrap().unwrap().version, -2);
+        assert_eq!(client.set_data("/v", b"", Some(-2)).await.unwrap().version, expected);
+        assert_eq!(client.set_data("/v", b"", None).await.unwrap().version, expected + 1);
+    }
+}
+
+/// As in ClickHouse Keeper.
+#[tokio::test(start_paused = true)]
+async fn a_parent_may_count_the_writes_of_its_children_and_pass_over_their_deletes() {
+    let manner =
+        Manner::apache().with(Deviation::WritesCountInParents).with(Deviation::DeletesLeavePzxid);
+    let server = Server::in_memory(Config::new().manner(manner));
+    let client = connect(&server).await;
+    client.create("/p", b"", &PERSISTENT).await.unwrap();
+    let child = client.create("/p/c", b"", &PERSISTENT).await.unwrap();
+    client.set_data("/p/c", b"", None).await.unwrap();
+    let (write, failing) = (Op::set_data("/p/c", b"", None), Op::check("/none", None));
+    client.multi([write, Op::delete("/p/c", None), failing]).await.unwrap_err();
+    let seen = async || client.exists("/p").await.unwrap().unwrap();
+    let parent = seen().await;
+    assert_eq!((parent.cversion, parent.pzxid), (2, child.czxid));
+    client.delete("/p/c", None).await.unwrap();
+    let parent = seen().await;
+    assert_eq!((parent.cversion, parent.pzxid), (3, child.czxid));
+    // The root is its own parent.
+    let before = client.exists("/").await.unwrap().unwrap().cversion;
+    assert_eq!(client.set_data("/", b"", None).await.unwrap().cversion, before + 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn presets_are_of_nodes_that_exist_and_no_transactions() {
     let server = Server::in_memory(Config::new().keep_history(true));
     let client = connect(&server).await;
@@ -111,6 +149,23 @@ async fn presets_are_of_nodes_that_exist_and_no_transactions() {
     let stat = client.exists("/v").await.unwrap().unwrap();
     assert_eq!((stat.version, stat.mzxid), (7, created.czxid));
     assert_eq!(server.history().len(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_was_never_used_goes_after_five_minutes_in_the_manner_of_3_10() {
+    for (manner, stays) in [(Manner::apache(), true), (Manner::zookeeper_3_10(), false)] {
+        let server = Server::in_memory(Config::new().manner(manner));
+        let client = connect(&server).await;
+        client.create("/c", b"", &CreateOptions::container()).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(200)).await;
+        client.set_data("/c", b"", None).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(290)).await;
+        server.reap();
+        assert!(server.has_node("/c"), "the time begins anew with each write");
+        // The next check is a minute later at most.
+        tokio::time::sleep(Duration::from_secs(71)).await;
+        assert_eq!(server.has_node("/c"), stays, "{manner:?}");
+    }
 }
 
 /// A createTTL request with `ttl` milliseconds to live.

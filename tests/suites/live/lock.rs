@@ -8,21 +8,28 @@ use anyhow::{Result, ensure};
 use tokio::task::JoinSet;
 use zk_recipes::Lock;
 use zk_test_support::claims::lock::{LOCK, connect, one_ticket_at, queue, queued};
+use zk_test_support::claims::target::Target;
 use zk_test_support::fault::Faults;
 use zk_test_support::server::{Ensemble, Standalone};
 
 zk_test_support::lock_claims!(real, Standalone::start().await?);
 zk_test_support::semaphore_claims!(semaphore, Standalone::start().await?);
 zk_test_support::barrier_claims!(barrier, Standalone::start().await?);
+zk_test_support::election_claims!(election, Standalone::start().await?);
 zk_test_support::group_claims!(group, Standalone::start().await?);
 zk_test_support::partitioner_claims!(partitioner, Standalone::start().await?);
+
+/// Each member alone.
+fn targets(ensemble: &Ensemble) -> Vec<Target> {
+    ensemble.members().iter().map(|member| Target::new(member.address(), ())).collect()
+}
 
 /// A server that lags reports several turns at once.
 #[tokio::test]
 async fn contenders_at_the_servers_of_an_ensemble_exclude_each_other() -> Result<()> {
     const TURNS: u32 = 100;
     let ensemble = Ensemble::start(3).await?;
-    let members = ensemble.members().iter().map(|member| member.address()).collect::<Vec<_>>();
+    let members = targets(&ensemble);
     let is_held = Arc::new(AtomicBool::new(false));
     let mut contenders = JoinSet::new();
     for server in members.iter().chain(&members[..1]) {
@@ -48,7 +55,7 @@ async fn contenders_at_the_servers_of_an_ensemble_exclude_each_other() -> Result
 #[tokio::test]
 async fn of_two_processes_with_one_ticket_at_different_servers_one_gets_the_lock() -> Result<()> {
     let ensemble = Ensemble::start(3).await?;
-    let members = ensemble.members().iter().map(|member| member.address()).collect::<Vec<_>>();
+    let members = targets(&ensemble);
     for round in 0..9 {
         one_ticket_at([&members[round % 3], &members[(round + 1) % 3]]).await?;
     }
@@ -58,10 +65,9 @@ async fn of_two_processes_with_one_ticket_at_different_servers_one_gets_the_lock
 #[tokio::test]
 async fn the_lock_is_handed_over_while_the_waiter_is_cut_off() -> Result<()> {
     let mut server = Standalone::start().await?;
-    let (holder, waiter) = (
-        connect(&server.address(), &Faults::new()).await?,
-        connect(&server.address(), &Faults::new()).await?,
-    );
+    let target = Target::new(server.address(), ());
+    let (holder, waiter) =
+        (connect(&target, &Faults::new()).await?, connect(&target, &Faults::new()).await?);
     let guard = Lock::new(&holder, LOCK)?.acquire().await?;
     let lock = Lock::new(&waiter, LOCK)?;
     let waiting = tokio::spawn(async move { lock.acquire().await });

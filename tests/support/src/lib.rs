@@ -5,7 +5,7 @@
 //! * [`peer`] is a server that a test plays frame by frame, and [`old_server`] looks like a
 //!   ZooKeeper 3.4.
 //! * [`foreign`] runs clients other than ours, and [`raw`] is a client of bare frames.
-//! * [`claims`] hold on any server.
+//! * [`claims`] hold on any server, and [`like`] knows those that are not Apache's.
 //! * [`contender`] runs a process that contends for a lock, and [`history`] records and judges what
 //!   such processes do.
 //! * [`locks`] is the base of tests of locks on the embedded server, and [`explore`] runs them in
@@ -23,6 +23,7 @@ pub mod fault;
 pub mod foreign;
 pub mod history;
 pub mod kdc;
+pub mod like;
 pub mod locks;
 pub mod old_server;
 pub mod peer;

@@ -1,4 +1,4 @@
-//! In which ways a server is not Apache's: those of servers of other makers.
+//! In which ways a server is not Apache's of today: those of other makers, and of the next release.
 //!
 //! Each deviation is a switch with a name and a source. A manner is a set of them, with the
 //! operations that the server lacks.
@@ -7,7 +7,7 @@ use std::fmt;
 
 use zk_proto::OpCode;
 
-/// One way in which a server of another maker behaves differently from Apache's.
+/// One way in which a server behaves differently from Apache's of today.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Deviation {
@@ -32,9 +32,22 @@ pub enum Deviation {
     /// The nodes `/keeper/api_version` and `/keeper/feature_flags` tell what the server knows
     /// (Keeper's storage).
     TellsItsFlags,
+    /// The `cversion` of a parent rises as well when the data of a child is written (ClickHouse
+    /// 115457, and Keeper's storage).
+    WritesCountInParents,
+    /// The `pzxid` of a parent stays as it is when a child is deleted (ClickHouse 115457, and
+    /// Keeper's storage).
+    DeletesLeavePzxid,
+    /// The version of data is never -1, which stands for any version in a request: 0 follows -2
+    /// (ZOOKEEPER-4743).
+    VersionsSkipMinusOne,
+    /// A container that never had a child is removed as well, five minutes after it was written
+    /// last (ZOOKEEPER-4915).
+    RemovesUnusedContainers,
 }
 
-/// How a server of another maker behaves: see [`Config::manner`](crate::Config::manner).
+/// How a server that is not Apache's of today behaves: see
+/// [`Config::manner`](crate::Config::manner).
 ///
 /// ```
 /// use zk_embedded::{Config, Deviation, Manner, OpCode};
@@ -63,8 +76,7 @@ impl Manner {
 
     /// ClickHouse Keeper before the operations of 2025 and 2026.
     ///
-    /// Read in its sources and issues up to autumn 2026; it was compared with no running one. What
-    /// the Stat of a parent shows after changes of its children (ClickHouse 115457) is Apache's.
+    /// Read in its sources and issues up to autumn 2026; it was compared with no running one.
     pub const fn clickhouse_keeper() -> Self {
         Self::apache()
             .with(Deviation::SessionEndsWithConnection)
@@ -73,6 +85,8 @@ impl Manner {
             .with(Deviation::EventsNameTheWatch)
             .with(Deviation::SaysThatNobodyLeads)
             .with(Deviation::TellsItsFlags)
+            .with(Deviation::WritesCountInParents)
+            .with(Deviation::DeletesLeavePzxid)
             .without_op(OpCode::CREATE2)
             .without_op(OpCode::RECONFIG)
             .without_op(OpCode::CHECK_WATCHES)
@@ -113,12 +127,23 @@ impl Manner {
             .without_op(OpCode::WHO_AM_I)
     }
 
+    /// Apache's 3.10 before its release: what the sources of July 2026 do otherwise than 3.9.5.
+    ///
+    /// These are all differences that clients can see in how requests are carried out. In the rest
+    /// the server follows its [`ServerVersion`](crate::ServerVersion), which should be 3.9.
+    pub const fn zookeeper_3_10() -> Self {
+        Self::apache()
+            .with(Deviation::VersionsSkipMinusOne)
+            .with(Deviation::RemovesUnusedContainers)
+    }
+
     /// The manners that the program knows, by the names that it takes.
-    pub const ALL: [(&'static str, Self); 4] = [
+    pub const ALL: [(&'static str, Self); 5] = [
         ("apache", Self::apache()),
         ("clickhouse-keeper", Self::clickhouse_keeper()),
         ("clickhouse-keeper-26", Self::clickhouse_keeper_26()),
         ("raftkeeper", Self::raftkeeper()),
+        ("zookeeper-3.10", Self::zookeeper_3_10()),
     ];
 
     /// The same with this deviation.

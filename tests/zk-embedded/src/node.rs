@@ -31,6 +31,8 @@ pub(crate) struct Node {
     pub(crate) created: i32,
     /// How many children there are.
     pub(crate) children: i32,
+    /// How often the data of children was written, where `cversion` counts that.
+    pub(crate) child_writes: i32,
     /// The buckets of the set in which a real server has the children, as a power of two.
     pub(crate) buckets: u8,
     /// The place among the changes of the transaction that has created the node.
@@ -61,6 +63,7 @@ impl Node {
             aversion: 0,
             created: 0,
             children: 0,
+            child_writes: 0,
             buckets: 0,
             place: 0,
         }
@@ -71,13 +74,14 @@ impl Node {
             Kind::Ephemeral(session) => session,
             _ => SessionId::default(),
         };
+        let changes = self.created.wrapping_mul(2).wrapping_sub(self.children);
         Stat {
             czxid: self.czxid,
             mzxid: self.mzxid,
             ctime: self.ctime,
             mtime: self.mtime,
             version: self.version,
-            cversion: self.created.wrapping_mul(2).wrapping_sub(self.children),
+            cversion: changes.wrapping_add(self.child_writes),
             aversion: self.aversion,
             ephemeral_owner: owner,
             data_length: self.data.as_ref().map_or(0, |data| data.len()) as i32,

@@ -95,7 +95,9 @@ impl Store {
 
     /// Replaces the tree by one whose last transaction was `zxid`.
     pub(crate) fn replace(&mut self, tree: Tree, zxid: Zxid) {
+        let manner = self.tree.manner;
         self.tree = tree;
+        self.tree.manner = manner;
         self.zxid = self.zxid.max(zxid);
         self.changes.clear();
         self.history.iter_mut().for_each(Vec::clear);
@@ -355,6 +357,7 @@ pub(crate) fn new_tree() -> Tree {
 /// The tree of a new server, with the nodes in which one of this manner tells what it knows.
 fn new_tree_like(manner: Manner) -> Tree {
     let mut tree = new_tree();
+    tree.manner = manner;
     if manner.has(Deviation::TellsItsFlags) {
         let acl = tree.get("/").map(|root| Arc::clone(&root.acl)).unwrap_or_default();
         let now = Stamp { zxid: Zxid(0), millis: 0 };

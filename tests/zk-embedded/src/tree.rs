@@ -13,10 +13,15 @@ use zk_proto::{ErrorCode, SessionId, Stat, Zxid};
 
 use crate::access::AccessList;
 use crate::listing;
+use crate::manner::{Deviation, Manner};
 use crate::node::{Kind, Node, Stamp};
 
 /// Nodes that every server has and that no client can delete.
 pub(crate) const SYSTEM: [&str; 3] = ["/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
+
+/// How long a container that never had a child stays after its last write, in milliseconds, on
+/// servers that remove it: the `znode.container.maxNeverUsedIntervalMs` of 3.10.
+const UNUSED_CONTAINER: i64 = 5 * 60 * 1000;
 
 /// How to undo one change.
 #[derive(Debug)]
@@ -34,6 +39,8 @@ pub(crate) struct Tree {
     /// Containers and nodes with a time to live.
     expiring: BTreeSet<Arc<str>>,
     trail: Vec<Undo>,
+    /// How the server counts changes.
+    pub(crate) manner: Manner,
 }
 
 impl Tree {
@@ -45,6 +52,7 @@ impl Tree {
             ephemerals: BTreeMap::new(),
             expiring: BTreeSet::new(),
             trail: Vec::new(),
+            manner: Manner::apache(),
         };
         let now = Stamp { zxid: Zxid(0), millis: 0 };
         let system = |acl: &AccessList| {
@@ -218,9 +226,12 @@ impl Tree {
         let Some(node) = self.take(path) else {
             return;
         };
+        let leaves_pzxid = self.manner.has(Deviation::DeletesLeavePzxid);
         if let Some(parent) = self.get_mut(parent_of(path)) {
             let pzxid = parent.pzxid;
-            parent.pzxid = now.zxid;
+            if !leaves_pzxid {
+                parent.pzxid = now.zxid;
+            }
             self.trail.push(Undo::Delete { path: Arc::clone(path), node: Box::new(node), pzxid });
         }
     }
@@ -232,6 +243,9 @@ impl Tree {
         data: Option<Box<[u8]>>,
         now: Stamp,
     ) -> Option<Stat> {
+        self.get(path)?;
+        self.count_write(path, 1);
+        let skips = self.manner.has(Deviation::VersionsSkipMinusOne);
         let node = self.get_mut(path)?;
         let undo = Undo::SetData {
             path: Arc::clone(path),
@@ -240,12 +254,24 @@ impl Tree {
             mzxid: node.mzxid,
             mtime: node.mtime,
         };
-        node.version = node.version.wrapping_add(1);
+        node.version = match node.version.wrapping_add(1) {
+            Stat::ANY_VERSION if skips => 0,
+            next => next,
+        };
         node.mzxid = now.zxid;
         node.mtime = now.millis;
         let stat = node.stat();
         self.trail.push(undo);
         Some(stat)
+    }
+
+    /// Counts writes of this node's data in its parent, where servers do.
+    fn count_write(&mut self, path: &str, times: i32) {
+        if self.manner.has(Deviation::WritesCountInParents)
+            && let Some(parent) = self.get_mut(parent_of(path))
+        {
+            parent.child_writes = parent.child_writes.wrapping_add(times);
+        }
     }
 
     /// Makes the changes since the last commit permanent.
@@ -271,6 +297,7 @@ impl Tree {
                     }
                 }
                 Undo::SetData { path, data, version, mzxid, mtime } => {
+                    self.count_write(&path, -1);
                     if let Some(node) = self.get_mut(&path) {
                         (node.data, node.version) = (data, version);
                         (node.mzxid, node.mtime) = (mzxid, mtime);
@@ -285,14 +312,18 @@ impl Tree {
         !self.expiring.is_empty()
     }
 
-    /// Containers that once had a child and have none now, and childless nodes whose last write is
-    /// longer ago than their time to live.
+    /// Containers that have no child any more, and childless nodes whose last write is longer ago
+    /// than their time to live.
     pub(crate) fn outlived(&self, millis: i64) -> Vec<Arc<str>> {
+        let removes_unused = self.manner.has(Deviation::RemovesUnusedContainers);
         let dead = |path: &&Arc<str>| {
-            self.get(path).filter(|node| node.children == 0).is_some_and(|node| match node.kind {
-                Kind::Container => node.created > 0,
-                Kind::Ttl(ttl) => millis.saturating_sub(node.mtime) > ttl,
-                Kind::Persistent | Kind::Ephemeral(_) => false,
+            self.get(path).filter(|node| node.children == 0).is_some_and(|node| {
+                let age = millis.saturating_sub(node.mtime);
+                match node.kind {
+                    Kind::Container => node.created > 0 || removes_unused && age > UNUSED_CONTAINER,
+                    Kind::Ttl(ttl) => age > ttl,
+                    Kind::Persistent | Kind::Ephemeral(_) => false,
+                }
             })
         };
         self.expiring.iter().filter(dead).cloned().collect()

@@ -38,11 +38,12 @@ impl Default for Like {
     }
 }
 
-/// The servers of other makers, each with what it does otherwise than Apache's newest.
-const OTHERS: [(&str, &str); 3] = [
+/// The servers that are not Apache's of today, each with what it does otherwise than the newest.
+const OTHERS: [(&str, &str); 4] = [
     ("clickhouse-keeper", include_str!("known/clickhouse-keeper.txt")),
     ("clickhouse-keeper-26", include_str!("known/clickhouse-keeper-26.txt")),
     ("raftkeeper", include_str!("known/raftkeeper.txt")),
+    ("zookeeper-3.10", include_str!("known/zookeeper-3.10.txt")),
 ];
 
 /// A name such as `apache-3.9.3`, or `apache-3.9` for the newest release of a line; or that of a

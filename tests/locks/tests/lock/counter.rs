@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, ErrorCode, Outcome};
-use zk_embedded::{Fault, OpCode};
+use zk_embedded::{Config, Fault, Manner, OpCode};
 use zk_recipes::{Counter, CounterFormat, Error, ErrorKind};
 use zk_test_support::explore::{poll_once, settle};
 use zk_test_support::locks::{TIMEOUT, World};
@@ -411,12 +411,18 @@ async fn data_that_is_no_number_is_refused_and_left_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn no_counter_stays_at_the_version_that_matches_any() {
-    let world = World::new();
+    passes_the_version_that_matches_any(Manner::apache(), 0).await;
+    // Where servers leave it out themselves.
+    passes_the_version_that_matches_any(Manner::zookeeper_3_10(), 1).await;
+}
+
+async fn passes_the_version_that_matches_any(manner: Manner, next: i32) {
+    let world = World::with(Config::new().manner(manner));
     let (client, ours) = counter_at(&world, 1).await;
     assert!(world.server.preset_version(PATH, -2));
     let theirs = counter(&world).await;
     assert_eq!(theirs.add(1).await.unwrap(), 2);
-    assert_eq!(client.get_data(PATH).await.unwrap().stat.version, 0);
+    assert_eq!(client.get_data(PATH).await.unwrap().stat.version, next);
     assert_eq!(ours.add(1).await.unwrap(), 3);
     assert_eq!(theirs.add(1).await.unwrap(), 4);
 

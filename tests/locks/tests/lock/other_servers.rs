@@ -20,15 +20,15 @@ use zk_recipes::{
     TreeLimits,
 };
 use zk_test_support::explore::settle;
+use zk_test_support::like::dialect_for;
 use zk_test_support::locks::{TIMEOUT, World};
 
 const PLAIN: CreateOptions<'_> = CreateOptions::persistent();
 
 /// The manners in which a session ends with its connection, each with the dialect for it.
 fn keepers() -> [(Manner, Dialect); 2] {
-    let old = Dialect::clickhouse_keeper();
-    let new = old.with(OpCode::CREATE2).with(OpCode::ADD_WATCH);
-    [(Manner::clickhouse_keeper(), old), (Manner::clickhouse_keeper_26(), new)]
+    let both = [Manner::ALL[1], Manner::ALL[2]];
+    both.map(|(name, manner)| (manner, dialect_for(name)))
 }
 
 fn world(manner: Manner) -> World {
@@ -84,21 +84,6 @@ async fn every_recipe_works_on_a_keeper_and_costs_it_no_connection() {
             let expected = !NOT_ON_KEEPERS.contains(&name);
             assert_eq!(works(manner, dialect, recipe).await, (expected, true), "{name} {manner:?}");
         }
-    }
-}
-
-/// The dialect for a manner of zk-embedded.
-fn dialect_for(name: &str) -> Dialect {
-    let [(_, old), (_, new)] = keepers();
-    match name {
-        "clickhouse-keeper" => old,
-        "clickhouse-keeper-26" => new,
-        "raftkeeper" => {
-            [OpCode::GET_EPHEMERALS, OpCode::SET_WATCHES2, OpCode::ADD_WATCH, OpCode::WHO_AM_I]
-                .into_iter()
-                .fold(Dialect::apache(), Dialect::without)
-        }
-        _ => Dialect::apache(),
     }
 }
 

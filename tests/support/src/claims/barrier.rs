@@ -13,32 +13,32 @@ use zk_proto::OpCode;
 use zk_recipes::{Barrier, DoubleBarrier, Loss};
 
 use crate::claims::lock::connect;
+use crate::claims::target::Target;
 use crate::explore::poll_once;
 use crate::fault::{Fault, Faults};
 
-/// Runs every claim of this file on the new, empty server that `$start` yields each time.
+/// Runs every claim of this file on the target that `$start` yields: see
+/// [`target_claims!`](crate::target_claims).
 #[macro_export]
 macro_rules! barrier_claims {
-    ($server:ident, $start:expr) => {
-        $crate::claims!(
-            $server,
-            $start,
-            |server| &server.address(),
+    ($($given:tt)*) => {
+        $crate::target_claims! {
+            [$($given)*],
             barrier:
             whoever_waits_goes_on_when_the_barrier_is_opened,
             whoever_waits_goes_on_although_it_is_closed_again_at_once,
             parties_begin_and_end_each_round_together,
             a_party_whose_session_ends_inside_has_left_for_the_others,
             a_round_takes_place_once_although_requests_and_replies_are_lost,
-        );
+        }
     };
 }
 
 const PATH: &str = "/barriers/one";
 
-pub async fn whoever_waits_goes_on_when_the_barrier_is_opened(address: &str) -> Result<()> {
+pub async fn whoever_waits_goes_on_when_the_barrier_is_opened(target: &Target) -> Result<()> {
     let (one, two) =
-        (connect(address, &Faults::new()).await?, connect(address, &Faults::new()).await?);
+        (connect(target, &Faults::new()).await?, connect(target, &Faults::new()).await?);
     let (admin, barrier) = (Barrier::new(&one, PATH)?, Barrier::new(&two, PATH)?);
     barrier.wait().await?;
     admin.close().await?;
@@ -58,10 +58,10 @@ pub async fn whoever_waits_goes_on_when_the_barrier_is_opened(address: &str) -> 
 }
 
 pub async fn whoever_waits_goes_on_although_it_is_closed_again_at_once(
-    address: &str,
+    target: &Target,
 ) -> Result<()> {
     let (one, two) =
-        (connect(address, &Faults::new()).await?, connect(address, &Faults::new()).await?);
+        (connect(target, &Faults::new()).await?, connect(target, &Faults::new()).await?);
     let (admin, barrier) = (Barrier::new(&one, PATH)?, Barrier::new(&two, PATH)?);
     admin.close().await?;
     {
@@ -78,13 +78,13 @@ pub async fn whoever_waits_goes_on_although_it_is_closed_again_at_once(
     Ok(())
 }
 
-pub async fn parties_begin_and_end_each_round_together(address: &str) -> Result<()> {
+pub async fn parties_begin_and_end_each_round_together(target: &Target) -> Result<()> {
     const PARTIES: usize = 4;
     const ROUNDS: usize = 10;
     let done = Arc::new(AtomicUsize::new(0));
     let mut parties = JoinSet::new();
     for _ in 0..PARTIES {
-        let client = connect(address, &Faults::new()).await?;
+        let client = connect(target, &Faults::new()).await?;
         let barrier = DoubleBarrier::new(&client, PATH, PARTIES as u32)?;
         let done = Arc::clone(&done);
         parties.spawn(async move {
@@ -111,10 +111,10 @@ pub async fn parties_begin_and_end_each_round_together(address: &str) -> Result<
 }
 
 pub async fn a_party_whose_session_ends_inside_has_left_for_the_others(
-    address: &str,
+    target: &Target,
 ) -> Result<()> {
     let (one, two) =
-        (connect(address, &Faults::new()).await?, connect(address, &Faults::new()).await?);
+        (connect(target, &Faults::new()).await?, connect(target, &Faults::new()).await?);
     let barriers = (DoubleBarrier::new(&one, PATH, 2)?, DoubleBarrier::new(&two, PATH, 2)?);
     let (mut first, mut second) = tokio::try_join!(barriers.0.enter(), barriers.1.enter())?;
     ensure!(first.number() == second.number());
@@ -136,13 +136,13 @@ pub async fn a_party_whose_session_ends_inside_has_left_for_the_others(
 }
 
 pub async fn a_round_takes_place_once_although_requests_and_replies_are_lost(
-    address: &str,
+    target: &Target,
 ) -> Result<()> {
     let (faults, others) = (Faults::new(), Faults::new());
-    let (one, two) = (connect(address, &faults).await?, connect(address, &others).await?);
+    let (one, two) = (connect(target, &faults).await?, connect(target, &others).await?);
     let barriers = (DoubleBarrier::new(&one, PATH, 2)?, DoubleBarrier::new(&two, PATH, 2)?);
     let (mut number, mut happened) = (Zxid(0), 0);
-    for op in [OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::GET_DATA, OpCode::MULTI] {
+    for op in [target.op(OpCode::CREATE2), OpCode::GET_CHILDREN2, OpCode::GET_DATA, OpCode::MULTI] {
         for fault in [Fault::LoseReply(op), Fault::LoseRequest(op)] {
             faults.arm(fault);
             let (mut first, mut second) = tokio::try_join!(barriers.0.enter(), barriers.1.enter())?;

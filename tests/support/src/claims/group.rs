@@ -6,28 +6,28 @@ use anyhow::{Context, Result, ensure};
 use zk_recipes::{ErrorKind, Group, LockState, Loss, Members, Release};
 
 use crate::claims::lock::connect;
+use crate::claims::target::Target;
 use crate::fault::Faults;
 
-/// Runs every claim of this file on the new, empty server that `$start` yields each time.
+/// Runs every claim of this file on the target that `$start` yields: see
+/// [`target_claims!`](crate::target_claims).
 #[macro_export]
 macro_rules! group_claims {
-    ($server:ident, $start:expr) => {
-        $crate::claims!(
-            $server,
-            $start,
-            |server| &server.address(),
+    ($($given:tt)*) => {
+        $crate::target_claims! {
+            [$($given)*],
             group:
             a_group_shows_who_joins_changes_and_leaves,
             a_takeover_ends_the_earlier_member_in_one_transaction,
             an_id_is_free_when_its_member_has_left,
-        );
+        }
     };
 }
 
 const PATH: &str = "/service/members";
 
-async fn group(address: &str) -> Result<Group> {
-    Ok(Group::new(&connect(address, &Faults::new()).await?, PATH)?)
+async fn group(target: &Target) -> Result<Group> {
+    Ok(Group::new(&connect(target, &Faults::new()).await?, PATH)?)
 }
 
 /// Waits for a view with these members, and checks that epochs grow.
@@ -43,12 +43,12 @@ async fn shows(members: &mut Members, expected: &[(&str, &[u8])]) -> Result<()> 
     }
 }
 
-pub async fn a_group_shows_who_joins_changes_and_leaves(address: &str) -> Result<()> {
-    let mut members = group(address).await?.watch();
+pub async fn a_group_shows_who_joins_changes_and_leaves(target: &Target) -> Result<()> {
+    let mut members = group(target).await?.watch();
     shows(&mut members, &[]).await?;
-    let ana = group(address).await?.join("ana", "1").await?;
+    let ana = group(target).await?.join("ana", "1").await?;
     shows(&mut members, &[("ana", b"1")]).await?;
-    let ben = group(address).await?.join("ben", "2").await?;
+    let ben = group(target).await?.join("ben", "2").await?;
     shows(&mut members, &[("ana", b"1"), ("ben", b"2")]).await?;
     ana.set_data("one").await?;
     shows(&mut members, &[("ana", b"one"), ("ben", b"2")]).await?;
@@ -58,12 +58,12 @@ pub async fn a_group_shows_who_joins_changes_and_leaves(address: &str) -> Result
     shows(&mut members, &[]).await
 }
 
-pub async fn a_takeover_ends_the_earlier_member_in_one_transaction(address: &str) -> Result<()> {
-    let observed = group(address).await?;
+pub async fn a_takeover_ends_the_earlier_member_in_one_transaction(target: &Target) -> Result<()> {
+    let observed = group(target).await?;
     let mut members = observed.watch();
-    let old = group(address).await?.join("ana", "old").await?;
+    let old = group(target).await?.join("ana", "old").await?;
     shows(&mut members, &[("ana", b"old")]).await?;
-    let new = group(address).await?.take_over("ana", "new").await?;
+    let new = group(target).await?.take_over("ana", "new").await?;
     let view = members.next().await?;
     let [member] = &view.members[..] else { anyhow::bail!("{view:?}") };
     assert_eq!((member.czxid.0, &*member.data), (new.token().czxid(), &b"new"[..]));
@@ -75,15 +75,15 @@ pub async fn a_takeover_ends_the_earlier_member_in_one_transaction(address: &str
     Ok(())
 }
 
-pub async fn an_id_is_free_when_its_member_has_left(address: &str) -> Result<()> {
-    let first = group(address).await?.join("ana", "1").await?;
-    let second = group(address).await?;
+pub async fn an_id_is_free_when_its_member_has_left(target: &Target) -> Result<()> {
+    let first = group(target).await?.join("ana", "1").await?;
+    let second = group(target).await?;
     assert!(second.try_join("ana", "2").await?.is_none());
     let waits = second.clone();
     let waiting = tokio::spawn(async move { waits.join("ana", "2").await });
     drop(first);
     let second = waiting.await??;
-    let other = group(address).await?.try_join("a", "").await?.context("another id")?;
+    let other = group(target).await?.try_join("a", "").await?.context("another id")?;
     second.verify().await?;
     drop(other);
     Ok(())

@@ -8,20 +8,20 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use zk_client::{Client, CreateOptions, ErrorCode, OpCode};
+use zk_client::{Client, ClientBuilder, CreateOptions, ErrorCode, OpCode};
 use zk_recipes::{ErrorKind, Lock, LockTicket, Release};
 
+use crate::claims::target::Target;
 use crate::fault::{Fault, Faults};
 use crate::server::packets_received;
 
-/// Runs every claim of this file on the new, empty server that `$start` yields each time.
+/// Runs every claim of this file on the target that `$start` yields: see
+/// [`target_claims!`](crate::target_claims).
 #[macro_export]
 macro_rules! lock_claims {
-    ($server:ident, $start:expr) => {
-        $crate::claims!(
-            $server,
-            $start,
-            |server| &server.address(),
+    ($($given:tt)*) => {
+        $crate::target_claims! {
+            [$($given)*],
             lock:
             an_uncontended_cycle_is_three_packets_in_two_writes,
             a_missing_folder_is_made_alone_and_its_ancestors_only_if_they_are_missing,
@@ -44,7 +44,7 @@ macro_rules! lock_claims {
             a_guard_keeps_the_session_of_a_dropped_client,
             errors_name_the_path_and_the_reason,
             acquire_and_release_can_be_dropped_after_any_poll,
-        );
+        }
     };
 }
 
@@ -52,15 +52,18 @@ macro_rules! lock_claims {
 pub const LOCK: &str = "/locks/one";
 
 /// A client whose connections can be broken.
-pub async fn connect(address: &str, faults: &Faults) -> Result<Client> {
-    let builder = Client::builder().session_timeout(Duration::from_secs(4));
-    Ok(builder.connector(faults.clone()).connect(address).await?)
+pub async fn connect(servers: &Target, faults: &Faults) -> Result<Client> {
+    Ok(builder(servers).connector(faults.clone()).connect(&servers.servers()).await?)
+}
+
+fn builder(servers: &Target) -> ClientBuilder {
+    servers.builder().session_timeout(Duration::from_secs(4))
 }
 
 /// A client whose connections can be broken, and a lock whose folder exists.
-async fn used_lock(address: &str) -> Result<(Faults, Client, Lock)> {
+async fn used_lock(target: &Target) -> Result<(Faults, Client, Lock)> {
     let faults = Faults::new();
-    let client = connect(address, &faults).await?;
+    let client = connect(target, &faults).await?;
     let lock = Lock::new(&client, LOCK)?;
     lock.acquire().await?.release().await?;
     Ok((faults, client, lock))
@@ -88,39 +91,55 @@ async fn queued_at(client: &Client, folder: &str, n: usize) -> Result<()> {
     }
 }
 
-pub async fn an_uncontended_cycle_is_three_packets_in_two_writes(address: &str) -> Result<()> {
-    let (faults, _client, lock) = used_lock(address).await?;
-    let cycle = [OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::DELETE];
+pub async fn an_uncontended_cycle_is_three_packets_in_two_writes(target: &Target) -> Result<()> {
+    let (faults, _client, lock) = used_lock(target).await?;
+    let mut cycle = joined(target);
+    cycle.push(OpCode::DELETE);
     let (_, frames) = faults.take_sent();
     assert!(frames.ends_with(&cycle), "the first time: {frames:?}");
 
-    let before = packets_received(address).await?;
+    let before = packets_received(&target.servers()).await?;
     for _ in 0..100 {
         lock.acquire().await?.release().await?;
     }
     // The four-letter word counts itself; a ping may come in between.
-    let packets = packets_received(address).await? - before - 1;
-    assert!((300..=301).contains(&packets), "{packets} packets for 100 cycles");
+    let packets = packets_received(&target.servers()).await? - before - 1;
+    let expected = 100 * cycle.len() as u64;
+    assert!((expected..=expected + 1).contains(&packets), "{packets} packets for 100 cycles");
     let (writes, frames) = faults.take_sent();
-    assert_eq!(writes, 200, "create and list leave together");
-    assert_eq!(frames[..3], cycle);
-    assert_eq!(frames.len(), 300);
+    assert_eq!(writes, 100 * (cycle.len() - 1), "create and list leave together");
+    assert_eq!(frames[..cycle.len()], cycle);
+    assert_eq!(frames.len(), 100 * cycle.len());
     Ok(())
 }
 
+/// What a contender sends to join the queue.
+fn joined(target: &Target) -> Vec<OpCode> {
+    let mut sent = vec![target.op(OpCode::CREATE2), OpCode::GET_CHILDREN2];
+    sent.extend(target.read_when_created());
+    sent
+}
+
+/// What a contender sends until it only waits.
+fn armed(target: &Target) -> Vec<OpCode> {
+    [joined(target), target.set_two_watches().to_vec()].concat()
+}
+
 pub async fn a_missing_folder_is_made_alone_and_its_ancestors_only_if_they_are_missing(
-    address: &str,
+    target: &Target,
 ) -> Result<()> {
     let faults = Faults::new();
-    let client = connect(address, &faults).await?;
-    let container = OpCode::CREATE_CONTAINER;
-    let (create, list) = (OpCode::CREATE2, OpCode::GET_CHILDREN2);
-    let first = vec![create, list, container, create, list];
-    let all = [container, container, container, create, list];
+    let client = connect(target, &faults).await?;
+    let container = target.op(OpCode::CREATE_CONTAINER);
+    let (create, list) = (target.op(OpCode::CREATE2), OpCode::GET_CHILDREN2);
+    let joined = joined(target);
+    let folder_alone = [create, list, container];
+    let all = [&folder_alone[..], &[create, list], &[container; 3], &joined].concat();
+    let alone = [&folder_alone[..], &joined].concat();
+    // Create and list leave together.
+    let more = joined.len() - 2;
     // The second folder has the ancestors that were made for the first one.
-    for (folder, writes, frames) in
-        [("/a/b/c", 3, [&first[..], &all[..]].concat()), ("/a/b/d", 2, first)]
-    {
+    for (folder, writes, frames) in [("/a/b/c", 3 + more, all), ("/a/b/d", 2 + more, alone)] {
         let guard = Lock::new(&client, folder)?.acquire().await?;
         assert_eq!(faults.take_sent(), (writes, frames));
         assert!(guard.node().starts_with(&format!("{folder}/_c_")), "{}", guard.node());
@@ -130,15 +149,15 @@ pub async fn a_missing_folder_is_made_alone_and_its_ancestors_only_if_they_are_m
     Ok(())
 }
 
-pub async fn the_hand_over_costs_the_waiter_no_frame(address: &str) -> Result<()> {
+pub async fn the_hand_over_costs_the_waiter_no_frame(target: &Target) -> Result<()> {
     let (faults, others) = (Faults::new(), Faults::new());
-    let (holder, waiter) = (connect(address, &others).await?, connect(address, &faults).await?);
+    let (holder, waiter) = (connect(target, &others).await?, connect(target, &faults).await?);
     let guard = Lock::new(&holder, LOCK)?.acquire().await?;
 
     let lock = Lock::new(&waiter, LOCK)?;
     let waiting = tokio::spawn(async move { lock.acquire().await });
     queued(&holder, 2).await?;
-    let armed = [OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::SET_WATCHES];
+    let armed = armed(target);
     let mut sent = Vec::new();
     while sent.len() < armed.len() {
         // The waiter's reads are answered when a sync behind them is.
@@ -155,8 +174,8 @@ pub async fn the_hand_over_costs_the_waiter_no_frame(address: &str) -> Result<()
     Ok(())
 }
 
-pub async fn waiters_get_in_in_order_and_once_each(address: &str) -> Result<()> {
-    let client = connect(address, &Faults::new()).await?;
+pub async fn waiters_get_in_in_order_and_once_each(target: &Target) -> Result<()> {
+    let client = connect(target, &Faults::new()).await?;
     let first = Lock::new(&client, LOCK)?.acquire().await?;
     let (told, mut turns) = tokio::sync::mpsc::unbounded_channel();
     for turn in 0..8 {
@@ -181,8 +200,8 @@ pub async fn waiters_get_in_in_order_and_once_each(address: &str) -> Result<()> 
     Ok(())
 }
 
-pub async fn a_waiter_that_leaves_lets_nobody_in(address: &str) -> Result<()> {
-    let client = connect(address, &Faults::new()).await?;
+pub async fn a_waiter_that_leaves_lets_nobody_in(target: &Target) -> Result<()> {
+    let client = connect(target, &Faults::new()).await?;
     let first = Lock::new(&client, LOCK)?.acquire().await?;
     let mut waiting = Vec::new();
     for n in 2..=4 {
@@ -204,11 +223,11 @@ pub async fn a_waiter_that_leaves_lets_nobody_in(address: &str) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_create_whose_reply_was_lost_is_found_again(address: &str) -> Result<()> {
-    let (faults, client, lock) = used_lock(address).await?;
+pub async fn a_create_whose_reply_was_lost_is_found_again(target: &Target) -> Result<()> {
+    let (faults, client, lock) = used_lock(target).await?;
     let session = client.session();
 
-    faults.arm(Fault::LoseReply(OpCode::CREATE2));
+    faults.arm(Fault::LoseReply(target.op(OpCode::CREATE2)));
     let guard = lock.acquire().await?;
     assert!(faults.happened());
     assert_eq!(client.session(), session);
@@ -222,9 +241,9 @@ pub async fn a_create_whose_reply_was_lost_is_found_again(address: &str) -> Resu
     Ok(())
 }
 
-pub async fn a_create_that_was_lost_is_made_again(address: &str) -> Result<()> {
-    let (faults, client, lock) = used_lock(address).await?;
-    faults.arm(Fault::LoseRequest(OpCode::CREATE2));
+pub async fn a_create_that_was_lost_is_made_again(target: &Target) -> Result<()> {
+    let (faults, client, lock) = used_lock(target).await?;
+    faults.arm(Fault::LoseRequest(target.op(OpCode::CREATE2)));
     let guard = lock.acquire().await?;
     assert!(faults.happened());
     assert_eq!(queue(&client).await?.len(), 1);
@@ -233,9 +252,9 @@ pub async fn a_create_that_was_lost_is_made_again(address: &str) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_dropped_acquire_whose_reply_is_lost_leaves_nothing(address: &str) -> Result<()> {
-    let (faults, client, lock) = used_lock(address).await?;
-    faults.arm(Fault::LoseReply(OpCode::CREATE2));
+pub async fn a_dropped_acquire_whose_reply_is_lost_leaves_nothing(target: &Target) -> Result<()> {
+    let (faults, client, lock) = used_lock(target).await?;
+    faults.arm(Fault::LoseReply(target.op(OpCode::CREATE2)));
     {
         let mut acquire = pin!(lock.acquire());
         let mut cx = Context::from_waker(Waker::noop());
@@ -252,9 +271,9 @@ pub async fn a_dropped_acquire_whose_reply_is_lost_leaves_nothing(address: &str)
     Ok(())
 }
 
-pub async fn a_release_whose_reply_was_lost_is_unconfirmed_and_done(address: &str) -> Result<()> {
+pub async fn a_release_whose_reply_was_lost_is_unconfirmed_and_done(target: &Target) -> Result<()> {
     let faults = Faults::new();
-    let client = connect(address, &faults).await?;
+    let client = connect(target, &faults).await?;
     let lock = Lock::new(&client, LOCK)?;
     for fault in [Fault::LoseReply(OpCode::DELETE), Fault::LoseRequest(OpCode::DELETE)] {
         let guard = lock.acquire().await?;
@@ -266,10 +285,10 @@ pub async fn a_release_whose_reply_was_lost_is_unconfirmed_and_done(address: &st
     Ok(())
 }
 
-pub async fn a_waiter_survives_losing_its_connection(address: &str) -> Result<()> {
+pub async fn a_waiter_survives_losing_its_connection(target: &Target) -> Result<()> {
     let faults = Faults::new();
     let (holder, waiter) =
-        (connect(address, &Faults::new()).await?, connect(address, &faults).await?);
+        (connect(target, &Faults::new()).await?, connect(target, &faults).await?);
     let lock = Lock::new(&waiter, LOCK)?;
     for lost in [OpCode::GET_CHILDREN2, OpCode::GET_DATA] {
         for fault in [Fault::LoseReply(lost), Fault::LoseRequest(lost)] {
@@ -290,8 +309,8 @@ pub async fn a_waiter_survives_losing_its_connection(address: &str) -> Result<()
     Ok(())
 }
 
-pub async fn a_waiter_whose_node_is_deleted_is_told(address: &str) -> Result<()> {
-    let client = connect(address, &Faults::new()).await?;
+pub async fn a_waiter_whose_node_is_deleted_is_told(target: &Target) -> Result<()> {
+    let client = connect(target, &Faults::new()).await?;
     let first = Lock::new(&client, LOCK)?.acquire().await?;
     let lock = Lock::new(&client, LOCK)?;
     let waiting = tokio::spawn(async move { lock.acquire().await });
@@ -305,8 +324,8 @@ pub async fn a_waiter_whose_node_is_deleted_is_told(address: &str) -> Result<()>
     Ok(())
 }
 
-pub async fn a_holder_whose_node_is_deleted_hears_it_on_release(address: &str) -> Result<()> {
-    let client = connect(address, &Faults::new()).await?;
+pub async fn a_holder_whose_node_is_deleted_hears_it_on_release(target: &Target) -> Result<()> {
+    let client = connect(target, &Faults::new()).await?;
     let guard = Lock::new(&client, LOCK)?.acquire().await?;
     client.delete(guard.node(), None).await?;
     assert_eq!(guard.release().await?, Release::AlreadyLost);
@@ -316,8 +335,8 @@ pub async fn a_holder_whose_node_is_deleted_hears_it_on_release(address: &str) -
     Ok(())
 }
 
-pub async fn a_write_to_a_waiters_node_does_not_wake_it_for_good(address: &str) -> Result<()> {
-    let client = connect(address, &Faults::new()).await?;
+pub async fn a_write_to_a_waiters_node_does_not_wake_it_for_good(target: &Target) -> Result<()> {
+    let client = connect(target, &Faults::new()).await?;
     let first = Lock::new(&client, LOCK)?.acquire().await?;
     let lock = Lock::new(&client, LOCK)?;
     let waiting = tokio::spawn(async move { lock.acquire().await });
@@ -333,19 +352,19 @@ pub async fn a_write_to_a_waiters_node_does_not_wake_it_for_good(address: &str) 
     Ok(())
 }
 
-/// Polls a waiter until its watches are set, `n` of them, and it only waits.
+/// Polls a waiter until its watches are set, and it only waits.
 async fn until_armed<F: Future + Unpin>(
+    target: &Target,
     waiting: &mut F,
     faults: &Faults,
     client: &Client,
 ) -> Result<()> {
-    let mut is_armed = false;
-    while !is_armed {
+    let (armed, mut sent) = (armed(target), Vec::new());
+    while !sent.ends_with(&armed) {
         assert!(poll_times(&mut *waiting, 1).await.is_none(), "it does not wait");
         // Its replies have arrived when ours has.
         client.sync("/").await?;
-        let (_, frames) = faults.take_sent();
-        is_armed |= frames.contains(&OpCode::SET_WATCHES);
+        sent.extend(faults.take_sent().1.into_iter().filter(|op| *op != OpCode::SYNC));
     }
     client.sync("/").await?;
     assert!(poll_times(waiting, 1).await.is_none(), "it does not wait");
@@ -353,15 +372,15 @@ async fn until_armed<F: Future + Unpin>(
 }
 
 pub async fn a_waiter_whose_watch_was_used_up_before_its_node_was_deleted_is_no_owner(
-    address: &str,
+    target: &Target,
 ) -> Result<()> {
     let faults = Faults::new();
     let (holder, waiter) =
-        (connect(address, &Faults::new()).await?, connect(address, &faults).await?);
+        (connect(target, &Faults::new()).await?, connect(target, &faults).await?);
     let guard = Lock::new(&holder, LOCK)?.acquire().await?;
     let lock = Lock::new(&waiter, LOCK)?;
     let mut waiting = Box::pin(lock.acquire());
-    until_armed(&mut waiting, &faults, &waiter).await?;
+    until_armed(target, &mut waiting, &faults, &waiter).await?;
 
     // All of this happens while the waiter is not polled: the write uses up its own watch, so that
     // the deletion is not notified, and then the holder leaves.
@@ -379,16 +398,16 @@ pub async fn a_waiter_whose_watch_was_used_up_before_its_node_was_deleted_is_no_
 }
 
 pub async fn a_waiter_behind_a_guard_of_its_own_session_is_no_owner_when_that_is_closed(
-    address: &str,
+    target: &Target,
 ) -> Result<()> {
     // One transaction deletes both nodes, in no defined order, so this needs many rounds.
     for round in 0..50 {
         let faults = Faults::new();
-        let client = connect(address, &faults).await?;
+        let client = connect(target, &faults).await?;
         let lock = Lock::new(&client, LOCK)?;
         let guard = lock.acquire().await?;
         let mut waiting = Box::pin(lock.acquire());
-        until_armed(&mut waiting, &faults, &client).await?;
+        until_armed(target, &mut waiting, &faults, &client).await?;
         let (acquired, ()) = tokio::join!(waiting, client.close());
         assert!(acquired.is_err(), "an owner without a session in round {round}");
         drop(guard);
@@ -396,25 +415,25 @@ pub async fn a_waiter_behind_a_guard_of_its_own_session_is_no_owner_when_that_is
     Ok(())
 }
 
-pub async fn of_two_processes_with_one_ticket_one_gets_the_lock(address: &str) -> Result<()> {
+pub async fn of_two_processes_with_one_ticket_one_gets_the_lock(target: &Target) -> Result<()> {
     for _ in 0..10 {
-        one_ticket_at([address; 2]).await?;
+        one_ticket_at([target; 2]).await?;
     }
     Ok(())
 }
 
 /// Two processes read the same ticket, and resume the lock at these servers at the same time.
-pub async fn one_ticket_at(servers: [&str; 2]) -> Result<()> {
+pub async fn one_ticket_at(servers: [&Target; 2]) -> Result<()> {
     let [one, two] = servers;
     let old = connect(one, &Faults::new()).await?;
     let ticket = Lock::new(&old, LOCK)?.acquire().await?.into_ticket()?.to_secret();
     old.detach().await;
-    let resume = |server: &str| {
-        let (server, ticket) = (server.to_owned(), ticket.clone());
+    let resume = |servers: &Target| {
+        let (servers, ticket) = (servers.clone(), ticket.clone());
         tokio::spawn(async move {
             let ticket = ticket.parse::<LockTicket>()?;
-            let builder = Client::builder().session_timeout(Duration::from_secs(4));
-            let client = builder.session(ticket.session()).connect(&server).await?;
+            let builder = builder(&servers).session(ticket.session());
+            let client = builder.connect(&servers.servers()).await?;
             let guard = Lock::new(&client, LOCK)?.resume(&ticket).await;
             anyhow::Ok((client, guard))
         })
@@ -438,26 +457,26 @@ pub async fn one_ticket_at(servers: [&str; 2]) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_lock_on_the_root_of_a_missing_chroot_is_refused(address: &str) -> Result<()> {
+pub async fn a_lock_on_the_root_of_a_missing_chroot_is_refused(target: &Target) -> Result<()> {
     for path in ["/", "/locks"] {
-        let client = Client::connect_lazily(&format!("{}/missing", address))?;
+        let client = target.builder().connect_lazily(&format!("{}/missing", target.servers()))?;
         let error = Lock::new(&client, path)?.acquire().await.expect_err("no chroot");
         assert!(error.client().is_some_and(zk_client::Error::is_no_node), "{error}");
     }
     Ok(())
 }
 
-pub async fn a_guard_is_released_by_dropping_it_on_a_plain_thread(address: &str) -> Result<()> {
-    let client = connect(address, &Faults::new()).await?;
+pub async fn a_guard_is_released_by_dropping_it_on_a_plain_thread(target: &Target) -> Result<()> {
+    let client = connect(target, &Faults::new()).await?;
     let guard = Lock::new(&client, LOCK)?.acquire().await?;
     std::thread::spawn(move || drop(guard)).join().expect("no panic without a runtime");
     assert_eq!(queue(&client).await?.len(), 0);
     Ok(())
 }
 
-pub async fn a_guard_keeps_the_session_of_a_dropped_client(address: &str) -> Result<()> {
-    let client = connect(address, &Faults::new()).await?;
-    let other = connect(address, &Faults::new()).await?;
+pub async fn a_guard_keeps_the_session_of_a_dropped_client(target: &Target) -> Result<()> {
+    let client = connect(target, &Faults::new()).await?;
+    let other = connect(target, &Faults::new()).await?;
     let lock = Lock::new(&client, LOCK)?;
     let guard = lock.acquire().await?;
     drop((client, lock));
@@ -466,8 +485,8 @@ pub async fn a_guard_keeps_the_session_of_a_dropped_client(address: &str) -> Res
     Ok(())
 }
 
-pub async fn errors_name_the_path_and_the_reason(address: &str) -> Result<()> {
-    let client = connect(address, &Faults::new()).await?;
+pub async fn errors_name_the_path_and_the_reason(target: &Target) -> Result<()> {
+    let client = connect(target, &Faults::new()).await?;
     let error = Lock::new(&client, "locks").expect_err("a relative path");
     assert!(error.to_string().contains(r#""locks""#), "{error}");
 
@@ -493,9 +512,9 @@ async fn poll_times<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     .await
 }
 
-pub async fn acquire_and_release_can_be_dropped_after_any_poll(address: &str) -> Result<()> {
-    let client = connect(address, &Faults::new()).await?;
-    let other = connect(address, &Faults::new()).await?;
+pub async fn acquire_and_release_can_be_dropped_after_any_poll(target: &Target) -> Result<()> {
+    let client = connect(target, &Faults::new()).await?;
+    let other = connect(target, &Faults::new()).await?;
     let mut finished = [0, 0];
     for contended in [false, true] {
         for polls in 0..24 {

@@ -2,16 +2,11 @@
 //!
 //! Each claim gets a new and empty server, as a [`Target`] or by its address.
 //!
-//! Each file has a macro that lists its claims. [`lock_claims!`](crate::lock_claims),
-//! [`semaphore_claims!`](crate::semaphore_claims), [`barrier_claims!`](crate::barrier_claims),
-//! [`group_claims!`](crate::group_claims), [`partitioner_claims!`](crate::partitioner_claims) and
-//! [`leak_claims!`](crate::leak_claims) make tests of claims that take an address. The others take
-//! a value that becomes a [`Target`]: [`client_claims!`](crate::client_claims),
-//! [`composed_claims!`](crate::composed_claims), [`operation_claims!`](crate::operation_claims),
-//! [`auth_claims!`](crate::auth_claims), [`cached_claims!`](crate::cached_claims),
-//! [`counter_claims!`](crate::counter_claims), [`tree_cache_claims!`](crate::tree_cache_claims) and
-//! [`alone_claims!`](crate::alone_claims) make tests with a server for each, and
-//! [`claims_at_once!`](crate::claims_at_once) makes one test of several lists.
+//! Each file has a macro that lists its claims. [`leak_claims!`](crate::leak_claims) makes tests of
+//! claims that take an address. The others take a value that becomes a [`Target`], and make tests
+//! with a server for each claim. Without a value they make a list of [`Claim`]s: for
+//! [`claims_at_once!`](crate::claims_at_once), which makes one test of several lists, and for
+//! [`broken_of`], which tells the claims that do not hold on a server.
 
 pub mod alone;
 pub mod auth;
@@ -20,6 +15,7 @@ pub mod cached;
 pub mod client;
 pub mod composed;
 pub mod counter;
+pub mod election;
 pub mod group;
 pub mod leaks;
 pub mod lock;
@@ -29,9 +25,12 @@ pub mod semaphore;
 pub mod target;
 pub mod tree_cache;
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use tokio::time::timeout;
 
 use crate::server::ServerConfig;
 use target::{SESSION_TIMEOUT, Target};
@@ -114,18 +113,32 @@ pub type Holds = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 pub async fn hold_at_once(target: &Target, claims: &[Claim]) -> Result<()> {
     let names = claims.iter().map(|claim| claim.name).collect::<Vec<_>>();
     let parts = target.divided(&names).await?;
-    let start = |(claim, part): (&Claim, Target)| tokio::spawn((claim.holds)(part));
-    let running = claims.iter().zip(parts).map(start).collect::<Vec<_>>();
-    let mut broken = Vec::new();
-    for (name, claim) in names.into_iter().zip(running) {
-        match claim.await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => broken.push(format!("{name}: {error:#}")),
-            Err(panic) => broken.push(format!("{name}: {panic}")),
-        }
-    }
+    let broken = broken_of(claims.iter().copied().zip(parts), Duration::MAX).await;
     ensure!(broken.is_empty(), "{broken:#?}");
     Ok(())
+}
+
+/// Runs all of these claims at once, each on its servers. Returns those that do not hold, or not
+/// within this time, with the reasons.
+pub async fn broken_of(
+    claims: impl IntoIterator<Item = (Claim, Target)>,
+    patience: Duration,
+) -> BTreeMap<&'static str, String> {
+    let start = |(claim, target): (Claim, Target)| {
+        (claim.name, tokio::spawn(timeout(patience, (claim.holds)(target))))
+    };
+    let running = claims.into_iter().map(start).collect::<Vec<_>>();
+    let mut broken = BTreeMap::new();
+    for (name, claim) in running {
+        let why = match claim.await {
+            Ok(Ok(Ok(()))) => continue,
+            Ok(Ok(Err(error))) => format!("{error:#}"),
+            Ok(Err(late)) => late.to_string(),
+            Err(panic) => panic.to_string(),
+        };
+        broken.insert(name, why);
+    }
+    broken
 }
 
 /// Configures a real server as the claims need it.
@@ -157,11 +170,13 @@ mod tests {
         let operations = include_str!("operations.rs");
         let (client, composed) = (include_str!("client.rs"), include_str!("composed.rs"));
         let (leaks, lock) = (include_str!("leaks.rs"), include_str!("lock.rs"));
+        let election = include_str!("election.rs");
         let (group, semaphore) = (include_str!("group.rs"), include_str!("semaphore.rs"));
         let (cached, counter) = (include_str!("cached.rs"), include_str!("counter.rs"));
         let tree_cache = include_str!("tree_cache.rs");
         let partitioner = include_str!("partitioner.rs");
-        let locks = [include_str!("barrier.rs"), group, leaks, lock, partitioner, semaphore];
+        let barrier = include_str!("barrier.rs");
+        let locks = [barrier, election, group, leaks, lock, partitioner, semaphore];
         let others = [alone, auth, cached, client, composed, counter, operations, tree_cache];
         for file in locks.into_iter().chain(others) {
             for function in file.split("pub async fn ").skip(1) {

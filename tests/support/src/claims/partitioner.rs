@@ -14,20 +14,20 @@ use zk_client::Client;
 use zk_recipes::{Error, Partitioner, Shard};
 
 use crate::claims::lock::connect;
+use crate::claims::target::Target;
 use crate::fault::Faults;
 
-/// Runs every claim of this file on the new, empty server that `$start` yields each time.
+/// Runs every claim of this file on the target that `$start` yields: see
+/// [`target_claims!`](crate::target_claims).
 #[macro_export]
 macro_rules! partitioner_claims {
-    ($server:ident, $start:expr) => {
-        $crate::claims!(
-            $server,
-            $start,
-            |server| &server.address(),
+    ($($given:tt)*) => {
+        $crate::target_claims! {
+            [$($given)*],
             partitioner:
             shards_are_divided_among_those_who_are_there,
             a_shard_moves_when_its_work_has_ended,
-        );
+        }
     };
 }
 
@@ -47,8 +47,8 @@ struct Member {
 }
 
 impl Member {
-    async fn join(address: &str, id: &'static str, working: &Working) -> Result<Self> {
-        let client = connect(address, &Faults::new()).await?;
+    async fn join(target: &Target, id: &'static str, working: &Working) -> Result<Self> {
+        let client = connect(target, &Faults::new()).await?;
         let partitioner = Partitioner::new(&client, "/service/queues", SHARDS)?;
         let (stop, stopped) = oneshot::channel();
         let working = Arc::clone(working);
@@ -89,11 +89,11 @@ async fn have(working: &Working, expected: &[(&'static str, usize)]) -> Result<(
     Ok(())
 }
 
-pub async fn shards_are_divided_among_those_who_are_there(address: &str) -> Result<()> {
+pub async fn shards_are_divided_among_those_who_are_there(target: &Target) -> Result<()> {
     let working = Working::new(watch::Sender::default());
-    let ana = Member::join(address, "ana", &working).await?;
+    let ana = Member::join(target, "ana", &working).await?;
     have(&working, &[("ana", 4)]).await?;
-    let ben = Member::join(address, "ben", &working).await?;
+    let ben = Member::join(target, "ben", &working).await?;
     have(&working, &[("ana", 2), ("ben", 2)]).await?;
     ana.leave().await?;
     have(&working, &[("ben", 4)]).await?;
@@ -102,12 +102,12 @@ pub async fn shards_are_divided_among_those_who_are_there(address: &str) -> Resu
     Ok(())
 }
 
-pub async fn a_shard_moves_when_its_work_has_ended(address: &str) -> Result<()> {
+pub async fn a_shard_moves_when_its_work_has_ended(target: &Target) -> Result<()> {
     let working = Working::new(watch::Sender::default());
-    let ana = Member::join(address, "ana", &working).await?;
+    let ana = Member::join(target, "ana", &working).await?;
     have(&working, &[("ana", 4)]).await?;
     // Each has two or one in between, and no two of them have the same one.
-    let others = [Member::join(address, "ben", &working), Member::join(address, "eva", &working)];
+    let others = [Member::join(target, "ben", &working), Member::join(target, "eva", &working)];
     let [ben, eva] = others;
     let (ben, eva) = (ben.await?, eva.await?);
     ana.leave().await?;

@@ -13,16 +13,16 @@ use zk_client::{Client, EventType, OpCode, StreamEvent, WatchMode};
 use zk_recipes::{ErrorKind, Layout, Options, Release, Semaphore};
 
 use crate::claims::lock::connect;
+use crate::claims::target::Target;
 use crate::fault::{Fault, Faults};
 
-/// Runs every claim of this file on the new, empty server that `$start` yields each time.
+/// Runs every claim of this file on the target that `$start` yields: see
+/// [`target_claims!`](crate::target_claims).
 #[macro_export]
 macro_rules! semaphore_claims {
-    ($server:ident, $start:expr) => {
-        $crate::claims!(
-            $server,
-            $start,
-            |server| &server.address(),
+    ($($given:tt)*) => {
+        $crate::target_claims! {
+            [$($given)*],
             semaphore:
             a_free_permit_costs_five_requests_and_its_end_one,
             no_more_permits_are_held_than_there_are,
@@ -30,7 +30,7 @@ macro_rules! semaphore_claims {
             a_waiter_gets_the_permit_that_was_given_back_while_it_was_cut_off,
             a_waiter_whose_turn_is_taken_away_is_told,
             in_kazoos_layout_there_are_never_more_nodes_than_permits,
-        );
+        }
     };
 }
 
@@ -57,9 +57,9 @@ async fn until(client: &Client, folder: &str, n: usize) -> Result<()> {
     }
 }
 
-pub async fn a_free_permit_costs_five_requests_and_its_end_one(address: &str) -> Result<()> {
+pub async fn a_free_permit_costs_five_requests_and_its_end_one(target: &Target) -> Result<()> {
     let faults = Faults::new();
-    let client = connect(address, &faults).await?;
+    let client = connect(target, &faults).await?;
     let semaphore = Semaphore::new(&client, PATH, 3)?;
     semaphore.acquire_many(2).await?.release().await?;
     faults.take_sent();
@@ -75,13 +75,13 @@ pub async fn a_free_permit_costs_five_requests_and_its_end_one(address: &str) ->
     Ok(())
 }
 
-pub async fn no_more_permits_are_held_than_there_are(address: &str) -> Result<()> {
+pub async fn no_more_permits_are_held_than_there_are(target: &Target) -> Result<()> {
     const PERMITS: u32 = 3;
     let held = Arc::new(AtomicU32::new(0));
     let mut tasks = JoinSet::new();
     for number in 0..4 {
         let held = Arc::clone(&held);
-        let client = connect(address, &Faults::new()).await?;
+        let client = connect(target, &Faults::new()).await?;
         let semaphore = Semaphore::new(&client, PATH, PERMITS)?;
         tasks.spawn(async move {
             for turn in 0..25 {
@@ -107,14 +107,14 @@ pub async fn no_more_permits_are_held_than_there_are(address: &str) -> Result<()
     while let Some(done) = timeout(Duration::from_secs(60), tasks.join_next()).await? {
         done??;
     }
-    let client = connect(address, &Faults::new()).await?;
+    let client = connect(target, &Faults::new()).await?;
     assert_eq!(nodes(&client, "locks").await?, [""; 0]);
     Ok(())
 }
 
-pub async fn permits_whose_replies_were_lost_are_found_again(address: &str) -> Result<()> {
+pub async fn permits_whose_replies_were_lost_are_found_again(target: &Target) -> Result<()> {
     let faults = Faults::new();
-    let client = connect(address, &faults).await?;
+    let client = connect(target, &faults).await?;
     let semaphore = Semaphore::new(&client, PATH, 2)?;
     semaphore.acquire().await?.release().await?;
     for fault in [Fault::LoseReply(OpCode::MULTI), Fault::LoseRequest(OpCode::MULTI)] {
@@ -132,10 +132,10 @@ pub async fn permits_whose_replies_were_lost_are_found_again(address: &str) -> R
 }
 
 pub async fn a_waiter_gets_the_permit_that_was_given_back_while_it_was_cut_off(
-    address: &str,
+    target: &Target,
 ) -> Result<()> {
-    let (holder, faults) = (connect(address, &Faults::new()).await?, Faults::new());
-    let client = connect(address, &faults).await?;
+    let (holder, faults) = (connect(target, &Faults::new()).await?, Faults::new());
+    let client = connect(target, &faults).await?;
     let permit = Semaphore::new(&holder, PATH, 1)?.acquire().await?;
     let semaphore = Semaphore::new(&client, PATH, 1)?;
     let waiting = tokio::spawn(async move { semaphore.acquire().await });
@@ -148,9 +148,9 @@ pub async fn a_waiter_gets_the_permit_that_was_given_back_while_it_was_cut_off(
     Ok(())
 }
 
-pub async fn a_waiter_whose_turn_is_taken_away_is_told(address: &str) -> Result<()> {
-    let client = connect(address, &Faults::new()).await?;
-    let other = connect(address, &Faults::new()).await?;
+pub async fn a_waiter_whose_turn_is_taken_away_is_told(target: &Target) -> Result<()> {
+    let client = connect(target, &Faults::new()).await?;
+    let other = connect(target, &Faults::new()).await?;
     let semaphore = Semaphore::new(&client, PATH, 1)?;
     let permit = semaphore.acquire().await?;
     let waiting = tokio::spawn(async move { semaphore.acquire().await });
@@ -166,13 +166,15 @@ pub async fn a_waiter_whose_turn_is_taken_away_is_told(address: &str) -> Result<
     Ok(())
 }
 
-pub async fn in_kazoos_layout_there_are_never_more_nodes_than_permits(address: &str) -> Result<()> {
+pub async fn in_kazoos_layout_there_are_never_more_nodes_than_permits(
+    target: &Target,
+) -> Result<()> {
     const PERMITS: u32 = 3;
-    let judge = connect(address, &Faults::new()).await?;
+    let judge = connect(target, &Faults::new()).await?;
     let mut events = judge.watch(PATH, WatchMode::PersistentRecursive).await?;
     let mut tasks = JoinSet::new();
     for number in 0..4 {
-        let client = connect(address, &Faults::new()).await?;
+        let client = connect(target, &Faults::new()).await?;
         let options = Options::new().layout(Layout::KAZOO);
         let semaphore = Semaphore::with_options(&client, PATH, PERMITS, options)?;
         tasks.spawn(async move {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use zk_client::{Client, ClientBuilder, Connector, CreateOptions};
+use zk_client::{Client, ClientBuilder, Connector, CreateOptions, Dialect, OpCode};
 
 use crate::fault::Way;
 use crate::server::{Ensemble, Standalone, four_letter};
@@ -26,6 +26,8 @@ pub struct Target {
     /// The node that claims see as their root; empty for the servers' own root.
     root: String,
     way: Way,
+    /// What the servers understand.
+    dialect: Dialect,
     /// The addresses for four-letter words, without TLS.
     words: Vec<String>,
     /// The servers, which end with the last target.
@@ -37,8 +39,14 @@ impl Target {
     pub fn new(servers: impl Into<String>, keep: impl Any + Send + Sync) -> Self {
         let servers: String = servers.into();
         let words = servers.split(',').map(str::to_owned).collect();
-        let way = Way::default();
-        Self { servers, root: String::new(), way, words, keep: Arc::new(keep) }
+        let (way, dialect) = (Way::default(), Dialect::apache());
+        Self { servers, root: String::new(), way, dialect, words, keep: Arc::new(keep) }
+    }
+
+    /// The same servers, which understand this.
+    #[must_use]
+    pub fn speaking(self, dialect: Dialect) -> Self {
+        Self { dialect, ..self }
     }
 
     /// The same servers, reached in another way.
@@ -86,7 +94,33 @@ impl Target {
     ///
     /// Servers on a busy machine may be silent for seconds, which claims are not about.
     pub fn builder(&self) -> ClientBuilder {
-        Client::builder().session_timeout(SESSION_TIMEOUT).connector(self.way.clone())
+        let builder = Client::builder().session_timeout(SESSION_TIMEOUT).dialect(self.dialect);
+        builder.connector(self.way.clone())
+    }
+
+    /// The operation that clients of these servers send for this one: the oldest create stands in
+    /// for the later ones.
+    pub fn op(&self, op: OpCode) -> OpCode {
+        match op {
+            OpCode::CREATE2 | OpCode::CREATE_CONTAINER if !self.dialect.understands(op) => {
+                OpCode::CREATE
+            }
+            op => op,
+        }
+    }
+
+    /// What a client sends once more for each node that it creates and owns: where the reply to a
+    /// create has no Stat, and its zxid may be another's, the node is read.
+    pub(crate) fn read_when_created(&self) -> Option<OpCode> {
+        (self.op(OpCode::CREATE2) == OpCode::CREATE).then_some(OpCode::EXISTS)
+    }
+
+    /// What sets the two watches of a contender that waits.
+    pub(crate) fn set_two_watches(&self) -> &'static [OpCode] {
+        match self.dialect.understands(OpCode::SET_WATCHES) {
+            true => &[OpCode::SET_WATCHES],
+            false => &[OpCode::EXISTS; 2],
+        }
     }
 
     /// The connector of this target.

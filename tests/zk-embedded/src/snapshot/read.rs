@@ -135,6 +135,7 @@ impl<'a> Input<'a> {
             aversion,
             created,
             children: 0,
+            child_writes: 0,
             buckets: 0,
             place: 0,
         })

@@ -1,0 +1,115 @@
+//! The claims about locks and their relatives on servers that are not Apache's of today, as far as
+//! zk-embedded imitates them. What cannot hold there is listed, with the reason.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use zk_embedded::{Config, Manner, Server};
+use zk_test_support::claims::target::Target;
+use zk_test_support::claims::{Claim, broken_of};
+use zk_test_support::like::dialect_for;
+
+const KEEPERS: &[&str] = &["clickhouse-keeper", "clickhouse-keeper-26"];
+
+/// Claims that cannot hold on some servers: on which, why, and the names of the claims.
+const EXCEPTIONS: &[(&[&str], &str, &[&str])] = &[
+    (
+        KEEPERS,
+        "a session ends with its connection, so nothing survives a lost one",
+        &[
+            "a_create_whose_reply_was_lost_is_found_again",
+            "a_create_that_was_lost_is_made_again",
+            "a_dropped_acquire_whose_reply_is_lost_leaves_nothing",
+            "a_release_whose_reply_was_lost_is_unconfirmed_and_done",
+            "a_waiter_survives_losing_its_connection",
+            "permits_whose_replies_were_lost_are_found_again",
+            "a_waiter_gets_the_permit_that_was_given_back_while_it_was_cut_off",
+            "a_round_takes_place_once_although_requests_and_replies_are_lost",
+            "a_counter_counts_once_although_replies_and_requests_are_lost",
+        ],
+    ),
+    (
+        &["clickhouse-keeper"],
+        "the reply to a create has no Stat, so each node is read, which costs more",
+        &["a_free_permit_costs_five_requests_and_its_end_one"],
+    ),
+    (
+        KEEPERS,
+        "a session that ends with its connection cannot be handed on",
+        &["of_two_processes_with_one_ticket_one_gets_the_lock"],
+    ),
+    (
+        &["clickhouse-keeper", "clickhouse-keeper-26", "raftkeeper"],
+        "there is no recursive watch whose events name the node",
+        &[
+            "in_kazoos_layout_there_are_never_more_nodes_than_permits",
+            "a_tree_in_memory_is_the_server_s_through_lost_connections",
+        ],
+    ),
+];
+
+/// For how long a claim may wait for what does not come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn claims() -> Vec<Claim> {
+    let locks = [
+        zk_test_support::lock_claims!().to_vec(),
+        zk_test_support::semaphore_claims!().to_vec(),
+        zk_test_support::barrier_claims!().to_vec(),
+        zk_test_support::election_claims!().to_vec(),
+        zk_test_support::group_claims!().to_vec(),
+        zk_test_support::partitioner_claims!().to_vec(),
+        zk_test_support::counter_claims!().to_vec(),
+        zk_test_support::cached_claims!().to_vec(),
+        zk_test_support::tree_cache_claims!().to_vec(),
+    ];
+    locks.concat()
+}
+
+/// Tries these claims, each on a server of its own in this manner. Returns those that do not hold.
+async fn broken(like: &str, claims: Vec<Claim>) -> Result<Vec<(&'static str, String)>> {
+    let manner = Manner::ALL.into_iter().find(|(name, _)| *name == like).expect("a name").1;
+    let mut tried = Vec::new();
+    for claim in claims {
+        let server = Server::with(Config::new().manner(manner)).await?;
+        tried.push((claim, Target::from(server).speaking(dialect_for(like))));
+    }
+    Ok(broken_of(tried, PATIENCE).await.into_iter().collect())
+}
+
+/// Checks that every claim holds but those that are listed, and in a soak that no other is listed.
+async fn hold_on(like: &str) -> Result<()> {
+    let listed = EXCEPTIONS.iter().filter(|(likes, ..)| likes.contains(&like));
+    let listed = listed.flat_map(|(.., names)| *names).copied().collect::<BTreeSet<_>>();
+    let (excepted, claims) =
+        claims().into_iter().partition::<Vec<_>, _>(|claim| listed.contains(claim.name));
+    ensure!(excepted.len() == listed.len(), "a claim is listed that is none: {listed:?}");
+    let broken_ones = broken(like, claims).await?;
+    ensure!(broken_ones.is_empty(), "{broken_ones:#?}");
+    if is_soak() {
+        let count = excepted.len();
+        let broken_ones = broken(like, excepted).await?;
+        ensure!(broken_ones.len() == count, "of {listed:?} only these are broken: {broken_ones:?}");
+    }
+    Ok(())
+}
+
+fn is_soak() -> bool {
+    std::env::var_os("ZK_SOAK").is_some()
+}
+
+#[tokio::test]
+async fn the_claims_about_locks_hold_on_a_keeper() -> Result<()> {
+    hold_on("clickhouse-keeper").await
+}
+
+/// The manners that are more like Apache's are for a soak.
+#[tokio::test]
+async fn the_claims_about_locks_hold_in_every_manner() -> Result<()> {
+    let others = if is_soak() { &Manner::ALL[2..] } else { &[] };
+    for (like, _) in others {
+        hold_on(like).await?;
+    }
+    Ok(())
+}
