@@ -20,6 +20,9 @@ pub(super) const VALUE: &str = "/locks/simulated/0";
 /// A node: by which transactions it was created and last changed.
 type Known = Option<(Zxid, Zxid)>;
 
+/// The nodes of a tree, each with the transactions that created it and last changed it.
+type Nodes = BTreeMap<String, (Zxid, Zxid)>;
+
 /// What each node was, from which transaction on.
 #[derive(Debug, Default)]
 pub(super) struct Timelines {
@@ -60,7 +63,7 @@ impl Timelines {
 
 /// What is kept, and what was seen of it last.
 pub(super) enum Followed {
-    Tree { tree: TreeCache, last: Mutex<(TreeStatus, BTreeMap<String, (Zxid, Zxid)>)> },
+    Tree { tree: TreeCache, last: Mutex<(TreeStatus, Nodes)> },
     Value { values: Receiver<Cached>, since: Mutex<Zxid> },
 }
 
@@ -204,7 +207,7 @@ fn check_value(value: &Cached, since: &mut Zxid, timelines: &Timelines) -> Resul
 /// Each node is what it was at the tree's transaction, or what it became later. Nothing goes back.
 fn check_tree(
     tree: &TreeCache,
-    last: &mut (TreeStatus, BTreeMap<String, (Zxid, Zxid)>),
+    last: &mut (TreeStatus, Nodes),
     timelines: &Timelines,
 ) -> Result<(), String> {
     let (status, nodes) = (tree.status().borrow().clone(), nodes_of(tree));
@@ -232,7 +235,7 @@ fn check_tree(
 }
 
 /// All nodes that the tree shows.
-fn nodes_of(tree: &TreeCache) -> BTreeMap<String, (Zxid, Zxid)> {
+fn nodes_of(tree: &TreeCache) -> Nodes {
     tree.read(|tree| {
         let mut nodes = BTreeMap::new();
         let mut to_read = vec![FOLDER.to_owned()];

@@ -108,7 +108,7 @@ async fn no_version_is_minus_one_in_the_manner_of_3_10() {
         client.create("/v", b"", &PERSISTENT).await.unwrap();
         assert!(server.preset_version("/v", -2));
         let write = Op::set_data("/v", b"", Some(-2));
-        client.multi([write, Op::check("/none", None)]).await.unwrap_err();
+        client.multi((write, Op::check("/none", None))).await.unwrap_err();
         assert_eq!(client.exists("/v").await.unwrap().unwrap().version, -2);
         assert_eq!(client.set_data("/v", b"", Some(-2)).await.unwrap().version, expected);
         assert_eq!(client.set_data("/v", b"", None).await.unwrap().version, expected + 1);
@@ -126,7 +126,7 @@ async fn a_parent_may_count_the_writes_of_its_children_and_pass_over_their_delet
     let child = client.create("/p/c", b"", &PERSISTENT).await.unwrap();
     client.set_data("/p/c", b"", None).await.unwrap();
     let (write, failing) = (Op::set_data("/p/c", b"", None), Op::check("/none", None));
-    client.multi([write, Op::delete("/p/c", None), failing]).await.unwrap_err();
+    client.multi((write, Op::delete("/p/c", None), failing)).await.unwrap_err();
     let seen = async || client.exists("/p").await.unwrap().unwrap();
     let parent = seen().await;
     assert_eq!((parent.cversion, parent.pzxid), (2, child.czxid));

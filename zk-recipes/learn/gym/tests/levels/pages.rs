@@ -42,7 +42,8 @@ fn book_and_levels_name_each_other() {
     let mut named = 0;
     for file in fs::read_dir(folder).unwrap() {
         let file = file.unwrap().path();
-        let chapter = file.file_name().unwrap().to_str().unwrap()[..2].parse::<usize>().unwrap();
+        let chapter =
+            file.file_name().unwrap().to_str().unwrap().get(..2).unwrap().parse::<usize>().unwrap();
         // The first part of a chapter leaves that to the last one.
         if file.ends_with("05-hazards-of-one.md") {
             continue;
