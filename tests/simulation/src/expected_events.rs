@@ -191,6 +191,7 @@ pub const FOLLOWED: &[&str] = &[
     "set",
     "set without waiting",
     "stale",
+    "stopped",
     "unknown",
     "written by the operator",
 ];

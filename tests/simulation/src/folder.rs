@@ -21,7 +21,7 @@ const WORDS: [&[u8]; 3] = [b"seen", b"__REVOKE__", b"unlock"];
 /// The longest time that others stay in the folder, in milliseconds.
 const STAYS: u64 = 120;
 
-/// How many changes the operator makes that others miss, more than a client watches in one request.
+/// How many changes the operator makes that others miss.
 const MANY: usize = 1_000;
 
 /// The pause before a request of the operator is repeated.

@@ -3,16 +3,15 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use zk_client::{Client, ClientBuilder, CreateOptions, Op, SessionKeeper, Zxid};
 use zk_recipes::{Cached, Error, Freshness, TreeCache, TreeLimits};
 
 use super::gate::Gate;
 use super::journal::FOLDER;
-use super::judge;
+use super::judge::{self, LockRequest};
 use super::process::{Phase, Trial, Who};
 use super::shown::{Followed, VALUE};
 use super::work::unless_given_up;
@@ -31,6 +30,9 @@ struct Follower {
     random: Random,
 }
 
+/// What keeps it up to date.
+type Following = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+
 /// Runs such a process for one life.
 pub(super) async fn live(
     trial: &Arc<Trial>,
@@ -43,44 +45,65 @@ pub(super) async fn live(
     let (keeper, keeping) = builder.keep_split("zk:2181").unwrap();
     let keeping = tokio::spawn(gate.guard(keeping));
     let trial = Arc::clone(trial);
-    let work: Pin<Box<dyn Future<Output = ()> + Send>> = match family {
+    let (followed, following): (_, Following) = match family {
         Family::Cached => {
             let (values, following) = Cached::follow(&keeper, VALUE).unwrap();
-            let followed = Followed::value(values);
-            Box::pin(Follower { trial, who, keeper, followed, random }.live(following))
+            (Followed::value(values), Box::pin(following))
         }
         _ => {
             let limits = TreeLimits::default();
             let (tree, following) = TreeCache::follow(&keeper, FOLDER, limits).unwrap();
-            let followed = Followed::tree(tree);
-            Box::pin(Follower { trial, who, keeper, followed, random }.live(following))
+            (Followed::tree(tree), Box::pin(following))
         }
     };
-    tokio::spawn(gate.guard(work)).await.unwrap();
+    let follower = Follower { trial, who, keeper, followed, random };
+    tokio::spawn(gate.guard(follower.live(following))).await.unwrap();
     keeping.await.unwrap();
 }
 
 impl Follower {
-    async fn live(mut self, following: impl Future<Output = Result<(), Error>> + Send) {
+    async fn live(mut self, mut following: Following) {
         let random = self.random.fork();
-        {
-            let work = self.work(random);
-            tokio::select! {
-                biased;
-                ended = following => self.violate(format!("it ends: {ended:?}")),
-                () = self.look() => {}
-                () = work => {}
-            }
+        tokio::select! {
+            biased;
+            ended = &mut following => self.violate(format!("it ends: {ended:?}")),
+            () = self.look() => {}
+            () = self.work(random) => {}
         }
-        let Self { trial, who, keeper, followed, .. } = self;
-        // What is left of it is dropped, or ends with its sessions.
-        match self.random.percent(50) {
-            true => keeper.close().await,
-            false => drop(followed),
+        let (trial, who) = (Arc::clone(&self.trial), self.who);
+        if let Err(what) = self.stop(following).await {
+            trial.world.lock().unwrap().journal.violate(format!("{who}: {what}"));
         }
         trial.progress.lock().unwrap().idle.insert(who.name);
         while trial.phase() < Phase::Over {
             trial.changed.notified().await;
+        }
+    }
+
+    /// Ends it in one of three ways, after which nothing is current and no watch is left.
+    async fn stop(mut self, following: Following) -> Result<(), String> {
+        self.trial.count("stopped");
+        match self.random.within(0..3) {
+            0 => drop(following),
+            1 => {
+                self.keeper.close().await;
+                let ended = timeout(SESSION, following).await;
+                if !matches!(ended, Ok(Err(_))) {
+                    return Err(format!("it ends with {ended:?} when its keeper is closed"));
+                }
+            }
+            _ => {
+                drop(self.followed);
+                let ended = timeout(SESSION, following).await;
+                return match ended {
+                    Ok(Ok(())) => Ok(()),
+                    ended => Err(format!("it ends with {ended:?} when nobody reads it")),
+                };
+            }
+        }
+        match self.followed.freshness() {
+            Freshness::Current => Err(format!("it is current at its end: {:?}", self.followed)),
+            _ => Ok(()),
         }
     }
 
@@ -102,24 +125,23 @@ impl Follower {
     /// Writes and waits until that is shown, as long as somebody wants something. In the end, what
     /// is shown is what there is.
     async fn work(&self, mut random: Random) {
-        let turns = AtomicU32::new(0);
+        let mut turns = 0;
         while self.trial.phase() < Phase::Idle {
-            if turns.load(Ordering::Relaxed) < TURNS || self.trial.phase() == Phase::Storm {
-                let turn = self.turn(&mut random);
-                tokio::select! {
-                    biased;
-                    () = self.trial.calm_is_over() => {}
-                    is_served = turn => {
-                        let calm = self.trial.phase() == Phase::Calm;
-                        turns.fetch_add(u32::from(is_served && calm), Ordering::Relaxed);
-                    }
+            let is_over = self.trial.calm_is_over();
+            if turns >= TURNS {
+                is_over.await;
+                break;
+            }
+            tokio::select! {
+                biased;
+                () = is_over => {}
+                is_served = self.turn(&mut random) => {
+                    turns += u32::from(is_served && self.trial.phase() == Phase::Calm);
                 }
-            } else {
-                self.trial.calm_is_over().await;
             }
         }
         let shows_all = self.followed.until(|| self.followed.equals_the_server(&self.trial));
-        if tokio::time::timeout(SESSION, shows_all).await.is_err() {
+        if timeout(SESSION, shows_all).await.is_err() {
             self.violate(format!("{:?} never shows what there is", self.followed));
         }
     }
@@ -136,6 +158,7 @@ impl Follower {
         drop(client.exists(FOLDER).await);
         let zxid = client.last_zxid();
         let (trial, who) = (&self.trial, self.who);
+        let request = LockRequest::of(who);
         match unless_given_up(trial, who, u64::MAX, self.shows(zxid)).await {
             Some(Ok(())) => {
                 trial.serves(who.name);
@@ -144,7 +167,7 @@ impl Follower {
                 true
             }
             Some(Err(error)) => {
-                self.followed.judge(trial, who, &error);
+                judge::failed(trial, &request, &error);
                 // After some refusals in a row, all is read again once in a session timeout.
                 sleep(client.session_timeout()).await;
                 false
@@ -186,20 +209,15 @@ impl Follower {
 
     /// Changes a node, whatever comes of that.
     async fn write(&self, client: &Client, random: &mut Random) {
-        let mut path = match self.followed {
-            Followed::Tree { .. } => FOLDER.to_owned(),
+        let path = match self.followed {
             Followed::Value { .. } => VALUE.to_owned(),
+            _ => (0..random.within(0..4))
+                .fold(FOLDER.to_owned(), |path, _| format!("{path}/{}", random.within(0..4))),
         };
-        if let Followed::Tree { .. } = self.followed {
-            for _ in 0..random.within(0..4) {
-                let name = random.within(0..4);
-                path.push_str(&format!("/{name}"));
-            }
-        }
         let data = random.next().to_string();
         let data = data.as_bytes();
         let options = CreateOptions::persistent().container_parents();
-        let written = match random.within(0..14) {
+        let (what, done) = match random.within(0..14) {
             0..4 => ("created", client.create_all(&path, data, &options).await.map(drop)),
             4..6 => ("set", client.set_data(&path, data, None).await.map(drop)),
             6..8 => ("deleted", client.delete(&path, None).await),
@@ -223,16 +241,10 @@ impl Follower {
                 ("set without waiting", Ok(()))
             }
         };
-        let (what, done) = written;
         let who = self.who;
         self.trial.note(|| format!("{who}: {what} {path}: {done:?}"));
         if done.is_ok() {
             self.trial.count(what);
         }
     }
-}
-
-/// True if an error is one that faults cause.
-pub(super) fn is_expected(error: &Error) -> bool {
-    judge::passes(error) || error.client().is_some_and(zk_client::Error::is_session_over)
 }

@@ -24,6 +24,14 @@ pub(super) struct LockRequest {
     pub(super) at: Instant,
 }
 
+impl LockRequest {
+    /// A request of this task for something that one has alone.
+    pub(super) fn of(who: Who) -> Self {
+        let (role, at) = (Role::Exclusive, now());
+        Self { who, role, level: None, passes: 0, has_term: false, at }
+    }
+}
+
 /// Within this time after its handshake, from which a lease may count, a process asks first.
 const SINCE_HANDSHAKE: Duration = Duration::from_millis(70);
 

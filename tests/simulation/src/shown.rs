@@ -10,8 +10,8 @@ use zk_client::Zxid;
 use zk_embedded::{Change, Commit, Core};
 use zk_recipes::{Cached, Error, Freshness, TreeCache, TreeStatus};
 
-use super::followers::is_expected;
 use super::journal::FOLDER;
+use super::judge;
 use super::process::{Trial, Who};
 
 /// The node of which a value is kept.
@@ -108,12 +108,11 @@ impl Followed {
         }
     }
 
-    /// Judges an error that is told.
-    pub(super) fn judge(&self, trial: &Trial, who: Who, error: &Error) {
-        let journal = &mut trial.world.lock().unwrap().journal;
-        match is_expected(error) {
-            true => journal.count("told of refusals"),
-            false => journal.violate(format!("{who} fails for no good reason: {error}")),
+    /// Why it could not be read, if it was tried last in vain.
+    fn error(&self) -> Option<Error> {
+        match self {
+            Self::Tree { tree, .. } => tree.status().borrow().error.clone(),
+            Self::Value { values, .. } => values.borrow().error.clone(),
         }
     }
 
@@ -123,21 +122,11 @@ impl Followed {
         let world = &mut *trial.world.lock().unwrap();
         let timelines = &mut progress.timelines;
         timelines.read(world.core.history());
-        let (error, freshness) = match self {
-            Self::Tree { tree, .. } => {
-                let status = tree.status().borrow().clone();
-                (status.error, status.freshness)
-            }
-            Self::Value { values, .. } => {
-                let value = values.borrow().clone();
-                (value.error, value.freshness)
-            }
-        };
-        if let Some(error) = error.filter(|error| !is_expected(error)) {
+        if let Some(error) = self.error().filter(|error| !is_expected(error)) {
             return Err(format!("an error: {error}"));
         }
         world.journal.note(|| format!("{who} shows {self:?}"));
-        world.journal.count(match freshness {
+        world.journal.count(match self.freshness() {
             Freshness::Unknown => "unknown",
             Freshness::Current => "current",
             _ => "stale",
@@ -166,6 +155,7 @@ impl Followed {
     pub(super) fn equals_the_server(&self, trial: &Trial) -> bool {
         let core = &trial.world.lock().unwrap().core;
         self.freshness() == Freshness::Current
+            && self.error().is_none()
             && match self {
                 Self::Tree { tree, .. } => is_whole(tree, core),
                 Self::Value { values, .. } => {
@@ -176,6 +166,11 @@ impl Followed {
                 }
             }
     }
+}
+
+/// True if an error is one that faults cause.
+fn is_expected(error: &Error) -> bool {
+    judge::passes(error) || error.client().is_some_and(zk_client::Error::is_session_over)
 }
 
 async fn at_each_change<T>(mut receiver: Receiver<T>, mut look: impl FnMut()) {

@@ -76,8 +76,7 @@ impl Job {
 
     /// A request of this task for something that one has alone.
     pub(super) fn request(&self) -> LockRequest {
-        let (role, at) = (Role::Exclusive, now());
-        LockRequest { who: self.who, role, level: None, passes: 0, has_term: false, at }
+        LockRequest::of(self.who)
     }
 
     /// The number of polls after which a request is given up, in some percent of the cases, and

@@ -36,11 +36,6 @@ const EXCEPTIONS: &[(&[&str], &str, &[&str])] = &[
     ),
     (
         KEEPERS,
-        "there are no containers, and a folder of another kind is made by other requests",
-        &["a_missing_folder_is_made_alone_and_its_ancestors_only_if_they_are_missing"],
-    ),
-    (
-        KEEPERS,
         "a session that ends with its connection cannot be handed on",
         &["of_two_processes_with_one_ticket_one_gets_the_lock"],
     ),

@@ -314,6 +314,7 @@ const CRATES: &[Layers] = &[
             "node",
             "listing",
             "tree",
+            "tree/listed",
             "fault",
             "mutation",
             "connection",

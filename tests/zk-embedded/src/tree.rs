@@ -16,6 +16,8 @@ use crate::listing;
 use crate::manner::{Deviation, Manner};
 use crate::node::{Kind, Node, Stamp};
 
+mod listed;
+
 /// Nodes that every server has and that no client can delete.
 pub(crate) const SYSTEM: [&str; 3] = ["/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
 
@@ -98,27 +100,6 @@ impl Tree {
     /// The names of the children of `path`, in order.
     pub(crate) fn children(&self, path: &str) -> impl Iterator<Item = &str> {
         self.child_nodes(path).map(|(name, _)| name)
-    }
-
-    /// The names of the children of `path`, in the order in which a real server lists them.
-    pub(crate) fn listed(&self, path: &str) -> Vec<&str> {
-        let buckets = self.get(path).map_or(0, |node| node.buckets);
-        let children = self.child_nodes(path);
-        let keyed = children.map(|(name, node)| (listing::bucket(name, buckets), age(node), name));
-        in_order(keyed.collect())
-    }
-
-    /// The ephemeral nodes of a session, in the order in which a real server has them: in `dump`,
-    /// and if they are `copied`, as the answer to getEphemerals.
-    pub(crate) fn listed_ephemerals(&self, session: SessionId, copied: bool) -> Vec<&str> {
-        let count = self.ephemerals(session).count();
-        let buckets = listing::grown_from(listing::EPHEMERALS, count);
-        let copy = if copied { listing::copied(count) } else { buckets };
-        let keyed = self.ephemerals(session).filter_map(|path| {
-            let (first, then) = (listing::bucket(path, copy), listing::bucket(path, buckets));
-            Some(((first, then), age(self.get(path)?), &**path))
-        });
-        in_order(keyed.collect())
     }
 
     fn child_nodes(&self, path: &str) -> impl Iterator<Item = (&str, &Node)> {
@@ -243,8 +224,6 @@ impl Tree {
         data: Option<Box<[u8]>>,
         now: Stamp,
     ) -> Option<Stat> {
-        self.get(path)?;
-        self.count_write(path, 1);
         let skips = self.manner.has(Deviation::VersionsSkipMinusOne);
         let node = self.get_mut(path)?;
         let undo = Undo::SetData {
@@ -262,6 +241,7 @@ impl Tree {
         node.mtime = now.millis;
         let stat = node.stat();
         self.trail.push(undo);
+        self.count_write(path, 1);
         Some(stat)
     }
 
@@ -401,17 +381,6 @@ impl Tree {
 /// The path of the parent. It is empty for the root and its children.
 pub(crate) fn parent_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
-}
-
-/// The order in which nodes were created.
-fn age(node: &Node) -> (Zxid, u16) {
-    (node.czxid, node.place)
-}
-
-/// The names by their buckets, and by their age within each.
-fn in_order<B: Ord>(mut keyed: Vec<(B, (Zxid, u16), &str)>) -> Vec<&str> {
-    keyed.sort_unstable();
-    keyed.into_iter().map(|(_, _, name)| name).collect()
 }
 
 /// What the paths below `path` are between.

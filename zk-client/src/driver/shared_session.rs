@@ -6,6 +6,10 @@
 //! never held across an await, a wake-up or the user's code. There are three exceptions: the
 //! driver's waker is cloned and dropped under the lock, and the function that measures suspensions
 //! and the subscriber of `tracing` run under it.
+//!
+//! The slots stand here and not in a file of their own, although they know nothing of the session:
+//! whoever follows a request from its caller to the wire and back meets both ends of a slot between
+//! two lines of the session's, and each file more is one more to open.
 
 use std::collections::VecDeque;
 use std::fmt;

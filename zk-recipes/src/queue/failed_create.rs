@@ -6,7 +6,7 @@
 
 use tracing::debug;
 use zk_client::{
-    Client, CreateOptions, Created, Error as ClientError, ErrorCode, ErrorKind, Reply, Zxid,
+    Client, CreateOptions, Created, Error as ClientError, ErrorCode, ErrorKind, OpCode, Reply, Zxid,
 };
 
 use crate::error::Error;
@@ -59,7 +59,7 @@ pub(crate) struct Folders {
 pub(crate) struct FolderRetries {
     /// How the folder is created first, if it must be.
     pub(crate) folders: Option<Folders>,
-    /// True once the server has refused containers. Then folders are persistent nodes.
+    /// True if the servers have no containers, or have refused one. Then folders are persistent.
     without_containers: bool,
     retries: Retries,
 }
@@ -69,6 +69,7 @@ impl FolderRetries {
     /// error if it is of no use to try again.
     pub(crate) fn count(
         &mut self,
+        client: &Client,
         folder: &str,
         options: &Settings,
         error: ClientError,
@@ -101,7 +102,12 @@ impl FolderRetries {
         match (&mut self.folders, failed) {
             (None, _) => {
                 debug!(target: QUEUE, folder, "making the folder");
-                self.folders = Some(Folders { options: options.folders(), with_ancestors: false });
+                self.without_containers = !client.dialect().understands(OpCode::CREATE_CONTAINER);
+                let options = match self.without_containers {
+                    true => CreateOptions::persistent(),
+                    false => options.folders(),
+                };
+                self.folders = Some(Folders { options, with_ancestors: false });
             }
             (Some(folders), _) if has_no_parent && !folders.with_ancestors => {
                 folders.with_ancestors = true;

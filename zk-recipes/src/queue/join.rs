@@ -71,7 +71,9 @@ impl<L> Attempt<L> {
             let Some(queue) = failed.or(queues.first()) else { return Err(error.into()) };
             match foreseen(&error) {
                 Some(meaning) => meaning?,
-                None => retry.count(queue.folder(), queue.options(), error, made)?,
+                None => {
+                    retry.count(queue.client(), queue.folder(), queue.options(), error, made)?;
+                }
             }
             self = Self::send_with(queue.client(), queues, retry.folders.as_ref(), &ask);
         }

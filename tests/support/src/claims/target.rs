@@ -98,13 +98,13 @@ impl Target {
         builder.connector(self.way.clone())
     }
 
-    /// The operation that clients of these servers send for this one: the oldest create stands in
-    /// for the later ones.
+    /// The operation that clients of these servers send for this one: the create of any other node
+    /// stands in for that of a container, and the oldest create for that.
     pub fn op(&self, op: OpCode) -> OpCode {
         match op {
-            OpCode::CREATE2 | OpCode::CREATE_CONTAINER if !self.dialect.understands(op) => {
-                OpCode::CREATE
-            }
+            _ if self.dialect.understands(op) => op,
+            OpCode::CREATE_CONTAINER => self.op(OpCode::CREATE2),
+            OpCode::CREATE2 => OpCode::CREATE,
             op => op,
         }
     }

@@ -32,7 +32,8 @@ pub(crate) struct Dump {
 /// Draw a node and everything below it
 ///
 /// Siblings are in the order of their names. It is no snapshot: each node is as it was when it was
-/// read. A node whose children this client may not list is marked, and then the exit status is 1.
+/// read. A node that this client may not read is marked as hidden, with what is below it, and then
+/// the exit status is 1.
 /// The last line tells how many nodes there are, with the first one.
 ///
 /// Example: zk tree --long --depth 2 /config

@@ -171,15 +171,24 @@ fn a_fault_has_the_number_of_the_frame_that_stands_ahead_of_it() {
             let (name, number) = struck.split_once('@').unwrap();
             let fault = level.faults.iter().find(|fault| format!("{fault:?}") == name).unwrap();
             let at = broken.lines.iter().position(|line| line.ends_with(fault.words())).unwrap();
-            let ahead = &broken.lines[..at];
-            let mut numbers = ahead.iter().filter_map(|line| line.trim().strip_prefix('#'));
-            // Some faults strike a moment later, when other frames have come.
-            let is_number = |line: &str| line.split(' ').next() == Some(number);
-            assert!(numbers.any(is_number), "{}: {broken}", mistake.name);
+            let mut ahead = broken.lines[..at].iter().map(|line| line.trim());
+            let frame = ahead.find(|line| line.split(' ').next() == Some(&format!("#{number}")));
+            let frame = frame.unwrap_or_else(|| panic!("{}: {broken}", mistake.name));
+            // Some faults strike a millisecond later, when other frames have come.
+            let [since, until] = [frame, broken.lines[at].as_str()].map(seconds);
+            let who = broken.lines[at].split_whitespace().nth(2).unwrap();
+            assert!((0.0..0.0015).contains(&(until - since)), "{}: {broken}", mistake.name);
+            assert!(frame.contains(who), "{}: {broken}", mistake.name);
             told += 1;
         }
     }
     assert!(told >= 4, "{told}");
+}
+
+/// The time in a line of a trace.
+fn seconds(line: &str) -> f64 {
+    let (ahead, _) = line.split_once(" s ").unwrap();
+    ahead.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
 #[test]
