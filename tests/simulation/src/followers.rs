@@ -13,7 +13,7 @@ use super::gate::Gate;
 use super::journal::FOLDER;
 use super::judge::{self, LockRequest};
 use super::process::{Phase, Trial, Who};
-use super::shown::{Followed, VALUE};
+use super::shown::{Followed, VALUE, until};
 use super::work::unless_given_up;
 use super::{Family, SESSION, TURNS};
 use zk_inputs::Random;
@@ -140,7 +140,7 @@ impl Follower {
                 }
             }
         }
-        let shows_all = self.followed.until(|| self.followed.equals_the_server(&self.trial));
+        let shows_all = until(|| self.followed.equals_the_server(&self.trial));
         if timeout(SESSION, shows_all).await.is_err() {
             self.violate(format!("{:?} never shows what there is", self.followed));
         }
@@ -189,7 +189,7 @@ impl Follower {
                 }
             }
             Followed::Value { .. } => {
-                self.followed.until(|| self.followed.shows_value(&self.trial, zxid)).await;
+                until(|| self.followed.shows_value(&self.trial, zxid)).await;
             }
         }
         Ok(())

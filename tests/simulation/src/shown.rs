@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use tokio::sync::watch::Receiver;
+use tokio::time::sleep;
 use zk_client::Zxid;
 use zk_embedded::{Change, Commit, Core};
 use zk_recipes::{Cached, Error, Freshness, TreeCache, TreeStatus};
@@ -16,6 +18,9 @@ use super::process::{Trial, Who};
 
 /// The node of which a value is kept.
 pub(super) const VALUE: &str = "/locks/simulated/0";
+
+/// How soon a condition is looked at again.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// A node: by which transactions it was created and last changed.
 type Known = Option<(Zxid, Zxid)>;
@@ -93,14 +98,6 @@ impl Followed {
         }
     }
 
-    /// Waits until a condition holds, which is looked at whenever something has changed.
-    pub(super) async fn until(&self, mut holds: impl FnMut() -> bool) {
-        match self {
-            Self::Tree { tree, .. } => drop(tree.status().wait_for(|_| holds()).await),
-            Self::Value { values, .. } => drop(values.clone().wait_for(|_| holds()).await),
-        }
-    }
-
     pub(super) fn freshness(&self) -> Freshness {
         match self {
             Self::Tree { tree, .. } => tree.status().borrow().freshness,
@@ -171,6 +168,14 @@ impl Followed {
 /// True if an error is one that faults cause.
 fn is_expected(error: &Error) -> bool {
     judge::passes(error) || error.client().is_some_and(zk_client::Error::is_session_over)
+}
+
+/// Waits until this holds. What the server commits may change it, too, so it is looked at again
+/// whether or not something else is shown.
+pub(super) async fn until(mut holds: impl FnMut() -> bool) {
+    while !holds() {
+        sleep(AGAIN).await;
+    }
 }
 
 async fn at_each_change<T>(mut receiver: Receiver<T>, mut look: impl FnMut()) {
