@@ -292,6 +292,8 @@ pub(super) fn passes(error: &Error) -> bool {
             matches!(code, ErrorCode::THROTTLED_OP | ErrorCode::NO_AUTH)
                 || UNPROVEN.contains(&code.0)
         };
-        error.is_connection_loss() || error.code().is_some_and(passes)
+        error.is_connection_loss()
+            || error.kind() == zk_client::ErrorKind::Behind
+            || error.code().is_some_and(passes)
     })
 }

@@ -6,7 +6,7 @@ use zk_client::{Client, ClientBuilder, CreateOptions, ErrorCode, ErrorKind, Outc
 use zk_embedded::{Config, Server};
 use zk_proto::SyncResponse;
 use zk_test_support::explore::in_virtual_time;
-use zk_test_support::peer::{Clock, Network, Peer, TIMEOUT};
+use zk_test_support::peer::{Clock, Network, Peer, TIMEOUT, there};
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
@@ -134,6 +134,22 @@ async fn it_goes_on_at_the_next_server() {
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert!(!waiting.is_finished(), "1, as before");
     sync(&mut peer, [4]).await;
+    waiting.await.unwrap().unwrap();
+}
+
+/// Not only the reply to a sync shows how far the server has come.
+#[tokio::test(start_paused = true)]
+async fn what_another_reply_has_shown_is_reached_although_the_time_is_over() {
+    let mut network = Network::new();
+    let (client, mut peer) = connected(&mut network).await;
+    let waiting = tokio::spawn(client.wait_for_zxid(Zxid(31)));
+    // The pause behind the last of them is longer than the time that is left.
+    sync(&mut peer, 1..=30).await;
+    let read = client.exists("/a");
+    peer.expect("exists#31 /a").await;
+    peer.answer(&there()).await;
+    read.await.unwrap();
+    assert_eq!(client.last_zxid(), Zxid(31));
     waiting.await.unwrap().unwrap();
 }
 
