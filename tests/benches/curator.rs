@@ -8,7 +8,7 @@
 //! again. Some of its requests are sent in the background and come late, or not each time. So each
 //! operation has time to calm down, the first round is not counted, and a row is the median of the
 //! others, with the least and the most where they differ. Needs Java and Curator; `tests/run`
-//! installs them. Ours are counted by a test: `tests/locks`.
+//! installs them. Ours are counted by a test: `tests/suites/lock`.
 
 use std::time::Duration;
 

@@ -262,7 +262,7 @@ fn what_the_book_may_get_wrong_is_found_out() {
         file: tests().join("../zk-recipes/learn/book/src/chapters/wrong.md"),
         text: "\n```rust\nlet a = `lock/no::program`;\n```\n\
                [`lock/wait::nothing`][wait] and `lock/wait::unlinked`, [CURATOR](../nowhere.rs)\n\
-               [wait]: ../../../../../tests/locks/tests/lock/rw.rs\n"
+               [wait]: ../../../../../tests/suites/lock/rw.rs\n"
             .to_owned(),
     };
     let label = Some("wait".to_owned());

@@ -54,7 +54,6 @@ fn candidates(file: &str) -> Vec<PathBuf> {
             vec![folder.join(format!("{module}.rs")), folder.join(module).join("tests.rs")]
         }
         Some(("claims", _)) => vec![tests.join("support/src").join(format!("{file}.rs"))],
-        Some(("lock", _)) => vec![tests.join("locks/tests").join(format!("{file}.rs"))],
         Some(("simulation", _)) => vec![tests.join("simulation/tests").join(format!("{file}.rs"))],
         _ => vec![tests.join("suites").join(format!("{file}.rs"))],
     }

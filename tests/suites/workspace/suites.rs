@@ -50,7 +50,6 @@ fn every_file_of_tests_is_compiled() {
     let folders = [
         ("", "suites"),
         ("../fuzz/kit", "tests"),
-        ("locks", "tests"),
         ("../zk-recipes/learn/playground", "tests"),
         ("../zk-recipes/learn/gym", "tests"),
         ("simulation", "tests"),

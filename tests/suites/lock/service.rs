@@ -10,7 +10,7 @@ use zk_embedded::{Change, Fault, OpCode};
 use zk_test_support::locks::World;
 
 #[allow(dead_code, reason = "its main runs as an example")]
-#[path = "../../../../zk-recipes/examples/service.rs"]
+#[path = "../../../zk-recipes/examples/service.rs"]
 mod example;
 
 use crate::examples::{in_worlds, trouble};

@@ -169,8 +169,7 @@ fn no_future_of_the_public_api_is_large() {
         "retry" => retry(any::<Tries>),
         "retry_if" => retry_if(|_: &Error| any(), any::<Tries>),
     };
-    let lists =
-        [include_str!("../../../api/zk-client.txt"), include_str!("../../../api/zk-recipes.txt")];
+    let lists = [include_str!("../../api/zk-client.txt"), include_str!("../../api/zk-recipes.txt")];
     let listed = lists.into_iter().flat_map(listed).collect::<BTreeSet<_>>();
     let measured = sizes.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(listed, measured, "each public function that returns a future is measured");

@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use zk_client::{Client, CreateOptions};
 use zk_embedded::Change;
 use zk_recipes::{Error, ErrorKind, Layout, Lock, LockState, Options, Permit, Release, Semaphore};
-use zk_test_support::explore::{Script, explore, poll_once, settle};
+use zk_test_support::explore::{Script, explore, poll_once, settle, turns};
 use zk_test_support::locks::{TIMEOUT, World};
 
 use crate::semaphore::waits;
@@ -269,11 +269,12 @@ fn whoever_deletes_our_turn_lets_nobody_in_beside_kazoo() {
             let mut acquiring = Some(acquires(of(&ours, 2), tries));
             let mut kazoo = Some(Box::pin(as_kazoo(theirs.clone(), 2, 1)));
             let (mut permit, mut lease, mut deleted) = (None, None, false);
+            let chosen_before = 6 + turns(6);
             for turn in 0..60 {
                 // At first kazoo queues up behind us, and we are about to create our permits.
                 let chosen = match turn {
                     0..6 => [1, 2, 0, 1, 2, 0][turn],
-                    6..13 => script.choose(if deleted { 3 } else { 4 }),
+                    _ if turn < chosen_before => script.choose(if deleted { 3 } else { 4 }),
                     _ => turn % 3,
                 };
                 match chosen {

@@ -13,7 +13,7 @@ use zk_embedded::{Fault, OpCode};
 use zk_recipes::{
     Error, ErrorKind, Layout, LockState, Loss, Options, Permit, Release, Semaphore, Timeout,
 };
-use zk_test_support::explore::{Script, explore, poll_once, settle};
+use zk_test_support::explore::{Script, explore, poll_once, settle, turns};
 use zk_test_support::locks::{TIMEOUT, World};
 
 const PATH: &str = "/limits/one";
@@ -561,7 +561,7 @@ fn whoever_deletes_turns_lets_nobody_in_and_blocks_nobody_for_ever() {
             rivals.poll(0);
             settle().await;
         }
-        for _ in 0..6 {
+        for _ in 0..turns(5) {
             match script.choose(5) {
                 0 => settle().await,
                 rival @ (1 | 2) => rivals.poll(rival - 1),

@@ -100,7 +100,7 @@ async fn the_table_in_the_readme_says_what_works_where() {
         table.push('\n');
     }
     println!("{table}");
-    let readme = include_str!("../../../../README.md");
+    let readme = include_str!("../../../README.md");
     assert!(readme.contains(&table), "README.md has another table than this:\n{table}");
 }
 

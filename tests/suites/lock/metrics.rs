@@ -10,7 +10,7 @@ use zk_test_support::explore::settle;
 use zk_test_support::locks::{LOCK, World};
 
 #[allow(dead_code, reason = "its main runs as an example")]
-#[path = "../../../../zk-recipes/examples/metrics.rs"]
+#[path = "../../../zk-recipes/examples/metrics.rs"]
 pub(crate) mod example;
 
 use example::Metrics;

@@ -23,16 +23,16 @@ use crate::metrics::example as metrics;
 use pages::partitioner::CONSUMED;
 
 #[allow(dead_code, reason = "its main runs as an example")]
-#[path = "../../../../zk-recipes/examples/leader.rs"]
+#[path = "../../../zk-recipes/examples/leader.rs"]
 mod leader;
 #[allow(dead_code, reason = "its main runs as an example")]
-#[path = "../../../../zk-recipes/examples/own_errors.rs"]
+#[path = "../../../zk-recipes/examples/own_errors.rs"]
 mod own_errors;
 #[allow(dead_code, reason = "its main runs as an example")]
-#[path = "../../../../zk-recipes/examples/readme.rs"]
+#[path = "../../../zk-recipes/examples/readme.rs"]
 mod readme;
 #[allow(dead_code, reason = "its main runs as an example")]
-#[path = "../../../../zk-client/examples/session_keeper.rs"]
+#[path = "../../../zk-client/examples/session_keeper.rs"]
 mod session_keeper;
 
 /// How many worlds each program runs in.
@@ -251,7 +251,7 @@ fn the_parts_of_a_service_go_on_behind_any_trouble_and_end_without_a_failure() {
 /// The code of each page that works in sessions is what runs here.
 #[test]
 fn the_pages_show_what_runs_here() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let tested = words(&include_str!("examples/pages.rs").replace("pub(crate) ", ""));
     let mut files =
         ["zk-recipes/README.md", "zk-client/README.md"].map(|file| root.join(file)).to_vec();
