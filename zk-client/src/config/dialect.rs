@@ -77,6 +77,11 @@ impl Dialect {
     /// by hand, or [read from its flags](crate::Client::keeper_dialect). Its sessions
     /// [end with their connections](Self::ends_sessions).
     ///
+    /// On Apache's servers this dialect is safe, but a lock recovers more slowly: the client takes
+    /// every lost connection for the end of its session, and the servers keep that session, with
+    /// its nodes, until it times out. The client does not notice it: nothing that it reads anyway
+    /// tells the two apart.
+    ///
     /// This was read in the sources and the issues of Keeper up to autumn 2026, and tried on an
     /// imitation of it, not on a running one.
     pub const fn clickhouse_keeper() -> Self {

@@ -53,7 +53,9 @@ pub(crate) struct Connection {
     /// What the servers understand, where they are not Apache's
     ///
     /// In ClickHouse Keeper a session ends with its connection. There, a lock may be free a moment
-    /// before its holder can know, so a command must fence what it writes.
+    /// before its holder can know, so a command must fence what it writes. To choose it for
+    /// Apache's servers is safe and is not noticed: each lost connection ends the command, and what
+    /// it held stays taken until its session times out.
     #[arg(long, env = "ZK_DIALECT", value_enum, default_value_t = Servers::Apache)]
     dialect: Servers,
 

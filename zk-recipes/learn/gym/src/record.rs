@@ -83,7 +83,6 @@ pub(crate) struct Record {
     pub(crate) struck: Vec<usize>,
     /// How many requests arrived or were lost.
     pub(crate) requests: usize,
-    pub(crate) notifications: usize,
     /// True if somebody has not written anything yet.
     pub(crate) is_unwritten: bool,
 }
@@ -100,11 +99,7 @@ impl Record {
         if self.violation.is_some() {
             return;
         }
-        match event.frame.kind {
-            Kind::Request => self.requests += 1,
-            Kind::Notification => self.notifications += 1,
-            _ => {}
-        }
+        self.requests += usize::from(event.frame.kind == Kind::Request);
         self.events.push(Event::Frame(event));
     }
 

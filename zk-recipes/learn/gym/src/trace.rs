@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use zk_playground::{
-    Event as Shown, Fate, FrameEvent as ShownFrame, Role, Scene, State, Tone, VerdictKind, recorded,
+    Event as Shown, Fate, FrameEvent as ShownFrame, Role, Scene, State, Tone, Verdict, recorded,
 };
 use zk_tap::Side;
 use zk_tap::recording::Entry;
 
-use crate::record::{Break, Event, FrameEvent, Record, Way};
+use crate::record::{Event, FrameEvent, Record, Way};
 use crate::world::name;
 
 const SERVER: &str = "server";
@@ -18,8 +18,8 @@ const SERVER: &str = "server";
 /// How wide a name is in a line.
 const WIDTH: usize = 13;
 
-/// Makes a scene of a run. `title` says which one it is.
-pub(crate) fn scene(title: &str, record: &Record) -> Option<Scene> {
+/// Makes a scene of a run. `title` says which one it is, and `reason` why it is broken.
+pub(crate) fn scene(title: &str, record: &Record, reason: &str) -> Option<Scene> {
     // In the order of their times, frames of the record and of the scene are the same.
     let mut frames = record.events.iter().filter_map(|event| match event {
         Event::Frame(frame) => Some(frame),
@@ -60,28 +60,20 @@ pub(crate) fn scene(title: &str, record: &Record) -> Option<Scene> {
             names.push(who.clone());
         }
     }
-    // The lanes of a recording are sessions, and those of a run are processes: never more.
-    let mut lanes = scene.lanes.iter().filter(|lane| lane.kind == "client").cloned();
-    let server = scene.lanes.iter().find(|lane| lane.kind == SERVER).cloned();
-    let mut named = Vec::new();
-    for process in names {
-        let mut lane = lanes.next().or_else(|| named.last().cloned())?;
-        lane.id = process;
-        named.push(lane);
-    }
-    named.extend(server);
-    scene.lanes = named;
+    // The lanes of a recording are sessions, and those of a run are processes. One that panics at
+    // once has sent nothing.
+    let server = scene.lanes.iter().find(|lane| lane.kind == SERVER).cloned()?;
+    let client = |process| {
+        let mut lane = server.clone();
+        (lane.id, lane.kind) = (process, "client");
+        lane
+    };
+    scene.lanes = names.into_iter().map(client).collect();
+    scene.lanes.push(server);
     scene.text = Some(title.to_owned());
     if let Some(violation) = &record.violation {
-        scene.verdict.holds = false;
-        scene.verdict.text = violation.text.clone();
-        scene.verdict.notifications = record.notifications;
-        scene.verdict.kind = match violation.kind {
-            Break::TwoHolders => VerdictKind::TwoOwners,
-            Break::Herd => VerdictKind::Herd,
-            Break::LostMoney => VerdictKind::LostUpdate,
-            _ => VerdictKind::Stuck,
-        };
+        let text = format!("{}. {reason}", violation.text);
+        scene.verdict = Verdict::told(text, micros(violation.at));
     }
     Some(scene)
 }

@@ -67,8 +67,11 @@ impl Broken {
         let violation = record.violation.as_ref()?;
         let strikes = plan.strikes.iter().enumerate();
         let not_fired = strikes.filter(|(index, _)| !record.struck.contains(index));
-        let title = format!("The gym, level {}: {}", level.number, violation.text);
-        let scene = trace::scene(&title, record);
+        let title = format!(
+            "Level {} of the gym, {}: a run that breaks the lock.",
+            level.number, level.title
+        );
+        let scene = trace::scene(&title, record, &outcome.reason);
         Some(Self {
             kind: violation.kind,
             text: violation.text.clone(),

@@ -57,7 +57,8 @@ const Guess = (() => {
     return {
       /* Takes another scene, whose verdict is seen at once if it is known already. */
       load(newScene, newLesson, isKnown) {
-        [scene, lesson, isRevealed] = [newScene, newLesson, isKnown];
+        const isTold = newScene.verdict.kind === 'told';
+        [scene, lesson, isRevealed] = [newScene, newLesson, isKnown || isTold];
         show();
       },
       isRevealed: () => isRevealed,

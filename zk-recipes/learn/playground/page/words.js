@@ -139,8 +139,8 @@ const Words = (() => {
     const { breach: { from_us: from, to_us: to }, kind } = scene.verdict;
     const when = from === to ? `at ${time(from)}` : `from ${time(from)} to ${time(to)}`;
     const owners = ownersBetween(scene, from, to);
-    const what = kind === 'two_owners' ? `two owners, ${owners.join(' and ')},`
-      : kind.replaceAll('_', ' ');
+    const known = { two_owners: `two owners, ${owners.join(' and ')},`, told: 'broken' };
+    const what = known[kind] ?? kind.replaceAll('_', ' ');
     return `${capital(what)} ${when}`;
   }
 

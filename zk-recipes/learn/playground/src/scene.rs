@@ -375,6 +375,20 @@ pub struct Verdict {
     pub text: String,
 }
 
+impl Verdict {
+    /// The verdict of another judge: something broke at this time.
+    pub fn told(text: String, at_us: u64) -> Self {
+        Self {
+            holds: false,
+            kind: VerdictKind::Told,
+            owners_at_once: 0,
+            breach: Some(Breach { from_us: at_us, to_us: at_us }),
+            notifications: 0,
+            text,
+        }
+    }
+}
+
 /// What can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -392,6 +406,8 @@ pub enum VerdictKind {
     Herd,
     /// What one wrote was overwritten unseen.
     LostUpdate,
+    /// What another judge has found and told already. The text says it, and nobody has to guess.
+    Told,
 }
 
 /// A time.

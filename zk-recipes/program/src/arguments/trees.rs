@@ -60,7 +60,11 @@ pub(crate) struct Tree {
 /// data or the access list, is left as it is; a new node gets no data or an open list then. To run
 /// it again after an interruption, or twice at the same time, leads to the same end. Prints what
 /// differs yet, as zk diff does, and in the end what was done. The exit status is 1 if a node could
-/// not be written. The servers' own /zookeeper is never written.
+/// not be written.
+///
+/// The servers' own /zookeeper is never written: a dump that has a node of it is refused. A file is
+/// refused before anything is sent. From a pipe, which is read only once, the nodes before that one
+/// are loaded, and the last line counts them; and so it is where a dump is wrong or ends early.
 ///
 /// Example: zk dump /config | zk load /copies/config
 #[derive(Debug, Args)]

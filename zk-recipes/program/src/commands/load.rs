@@ -174,22 +174,35 @@ const ATTEMPTS: u32 = 10;
 
 impl Load<'_> {
     async fn run(&mut self, mut trees: Comparison) -> Result<u8, Failure> {
+        let is_read = self.read(&mut trees).await;
+        if matches!(is_read, Ok(false)) {
+            return Ok(0);
+        }
+        // A dump may fail in its middle. What was sent before that is done, and is counted, too.
+        while !self.writes.is_empty() {
+            if let Err(failure) = self.finish_one().await {
+                return Err(is_read.err().unwrap_or(failure));
+            }
+        }
+        let summary = self.count.text(self.arguments, trees.first.left_out);
+        self.output.line(summary).await;
+        is_read.map(|_| if self.count.failed == 0 { 0 } else { status::REFUSED })
+    }
+
+    /// Reads both trees to their ends, and sends what makes them equal. False if nobody reads the
+    /// output.
+    async fn read(&mut self, trees: &mut Comparison) -> Result<bool, Failure> {
         let mut is_first = true;
         while let Some(pair) = trees.next().await? {
             if std::mem::take(&mut is_first) && matches!(pair, Pair::First(_)) {
                 self.create_parents().await?;
             }
             if !self.take(pair).await? {
-                return Ok(0);
+                return Ok(false);
             }
         }
         self.delete_but("").await?;
-        while !self.writes.is_empty() {
-            self.finish_one().await?;
-        }
-        let summary = self.count.text(self.arguments, trees.first.left_out);
-        self.output.line(summary).await;
-        Ok(if self.count.failed == 0 { 0 } else { status::REFUSED })
+        Ok(true)
     }
 
     /// Creates the nodes above the tree.

@@ -240,6 +240,21 @@ async fn a_command_is_stopped_at_once_where_the_session_ends_with_the_connection
     assert!(!command.is_alive());
 }
 
+/// There the session outlives its connection, and the next one gets the lock when it times out.
+#[tokio::test]
+async fn the_dialect_of_keeper_on_apaches_servers_is_safe_and_keeps_the_lock_taken() {
+    let server = server().await;
+    let keeper = ["--dialect", "clickhouse-keeper", "--session-timeout", "2"];
+    let (program, command) = hold(&server, &keeper).await;
+    server.disconnect_all();
+    let ended = tokio::time::timeout(Duration::from_secs(15), program.end()).await.unwrap();
+    assert_eq!(ended.status, 123, "{ended:?}");
+    assert!(!command.is_alive());
+    assert_eq!(server.children("/lock").len(), 1, "its session is kept");
+    check_status(124, run(&server, &["lock", "--try", "/lock", "--", "true"]).await);
+    check_status(0, run(&server, &["lock", "/lock", "--", "true"]).await);
+}
+
 /// Each session ends with the connection that the server ends at what it does not know.
 #[tokio::test]
 async fn a_wrong_dialect_is_named() {

@@ -387,14 +387,24 @@ async fn the_servers_own_nodes_are_never_loaded() {
         assert!(ended.errors.contains("one of the servers' own nodes"), "{ended:?}");
         assert_eq!(server.last_zxid(), zxid, "no session was opened: {arguments:?}");
     }
-    // A pipe is not read ahead: what comes before is loaded.
-    let mut load = start(&server, &["load", "/"]);
-    let lines = [root, own, end].concat();
-    load.input.take().unwrap().write_all(lines.as_bytes()).await.unwrap();
-    let ended = load.end().await;
-    assert_eq!(ended.status, 1, "{ended:?}");
-    assert!(ended.errors.contains("/zookeeper: one of the servers' own nodes"), "{ended:?}");
-    assert_eq!(server.data("/zookeeper/quota").unwrap(), "");
+    // A pipe is not read ahead: what comes before is loaded and counted, and nothing behind it.
+    let client = Client::connect(server.address()).await.unwrap();
+    for path in ["/0", "/zz"] {
+        client.create(path, b"", &CreateOptions::persistent()).await.unwrap();
+    }
+    let behind = "{\"path\":\"/zz/b\"}\n";
+    for count in ["1 created, 1 deleted, 1 equal before", "2 equal before"] {
+        let mut load = start(&server, &["load", "--prune", "/"]);
+        let lines = [root, own, behind, end].concat();
+        load.input.take().unwrap().write_all(lines.as_bytes()).await.unwrap();
+        let ended = load.end().await;
+        assert_eq!((ended.status, ended.output), (1, format!("/: {count}\n")), "{}", ended.errors);
+        let error = "/zookeeper: one of the servers' own nodes";
+        assert!(ended.errors.contains(error), "{}", ended.errors);
+        assert_eq!(server.children("/"), ["a", "zookeeper", "zz"]);
+        assert!(server.children("/zz").is_empty());
+        assert_eq!(server.data("/zookeeper/quota").unwrap(), "");
+    }
     // Below another node it is a name like any other.
     check(&server, 0, &["load", "/x", name(&harmful)]).await;
     assert_eq!(server.data("/x/zookeeper/quota").unwrap(), "x");

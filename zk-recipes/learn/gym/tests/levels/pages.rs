@@ -74,3 +74,15 @@ fn every_mistake_is_named_at_its_level() {
         assert!(row.contains(mistake.name), "{}: {row}", mistake.name);
     }
 }
+
+#[test]
+fn lost_is_counted_at_the_levels_whose_programs_have_it() {
+    let has_lost =
+        |number: &usize| page(&format!("students/level_{number}.rs")).contains("fn lost(");
+    let levels = LEVELS.iter().map(|level| level.number).filter(has_lost).collect::<Vec<_>>();
+    let [first, second] = levels[..] else {
+        panic!("{levels:?}");
+    };
+    let told = format!("At levels {first} and {second} `lost` is counted");
+    assert!(page("README.md").contains(&told), "{told}");
+}

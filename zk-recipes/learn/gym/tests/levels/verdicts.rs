@@ -1,6 +1,8 @@
 //! What the gym says beside "passed": errors of the program itself, what never fired, the page, and
 //! the report.
 
+use std::collections::HashSet;
+
 use zk_client::{Client, CreateOptions};
 use zk_gym::{Break, Broken, FOLDER, Finding, Lock, Result, Solution, examine, report};
 
@@ -159,6 +161,43 @@ fn every_run_is_a_page_with_its_frames_and_a_report() {
         let requests = page.matches("\"role\":\"request\"").count() as u64;
         assert_eq!(why["requests"].as_u64(), Some(requests), "{}", mistake.name);
     }
+}
+
+#[test]
+fn the_page_tells_every_kind_of_verdict_in_the_words_of_the_gym_and_when_it_breaks() {
+    let others = [
+        (1, Solution::lock(|_| Instead(|| ()))),
+        (1, Solution::lock(|_| Instead(|| panic!("a program of a student")))),
+        (1, Solution::lock(|_| Polls)),
+    ];
+    let mistakes = MISTAKES.iter().map(|mistake| (mistake.level, (mistake.solution)()));
+    let mut kinds = HashSet::new();
+    for (level, solution) in mistakes.chain(others) {
+        let verdict = examine(&LEVELS[level - 1], &solution, EFFORT);
+        let page = verdict.page().unwrap();
+        let Finding::Broken(broken) = verdict.result else {
+            panic!("level {level}");
+        };
+        let (_, data) = page.split_once("id=\"scenes\">").unwrap();
+        let (data, _) = data.split_once("</script>").unwrap();
+        let data: serde_json::Value = serde_json::from_str(data).unwrap();
+        let scene = &data["scenes"][0];
+        let told = &scene["verdict"];
+        assert_eq!((&told["kind"], &told["holds"]), (&"told".into(), &false.into()), "{broken}");
+        assert_eq!(told["text"], format!("{}. {}", broken.text, broken.reason), "{broken}");
+        // The run ends as it breaks. One without end is longer than a page.
+        let last = scene["events"].as_array().unwrap().last().unwrap();
+        let [ended, from, to] =
+            [&last["at_us"], &told["breach"]["from_us"], &told["breach"]["to_us"]];
+        if broken.kind == Break::Busy {
+            assert!(from.as_u64() > ended.as_u64(), "{broken}");
+        } else {
+            assert_eq!(last["text"], format!("*** {}", broken.text), "{broken}");
+            assert_eq!((from, to), (ended, ended), "{broken}");
+        }
+        kinds.insert(format!("{:?}", broken.kind));
+    }
+    assert_eq!(kinds.len(), 8, "{kinds:?}");
 }
 
 #[test]

@@ -7,12 +7,12 @@ use crate::scenes::played;
 use crate::stage::Stage;
 
 /// Whether an element is shown.
-fn is_shown(stage: &mut Stage, id: &str) -> bool {
+pub(crate) fn is_shown(stage: &mut Stage, id: &str) -> bool {
     stage.browser.evaluate(&format!("document.getElementById('{id}').checkVisibility()")) == true
 }
 
 /// How many marks of a breach are seen in the diagram.
-fn breaches(stage: &mut Stage) -> u64 {
+pub(crate) fn breaches(stage: &mut Stage) -> u64 {
     stage.number(
         "[...document.querySelectorAll('#lanes text.breach')]
             .filter((mark) => mark.getClientRects().length > 0).length",
