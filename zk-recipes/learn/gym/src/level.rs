@@ -136,8 +136,8 @@ pub const LEVELS: &[Level] = &[
         title: "A crash",
         task: "Processes die or close their sessions, while they hold the lock and while they \
                wait. The lock becomes free, and still one process holds it at a time.",
-        reading: "chapter 2 (Sessions and time), and in chapter 5 the wrong wake-up; afterwards \
-                  chapter 4 (The textbook lock), to compare",
+        reading: "chapter 2 (Sessions and time), and in chapter 5 hazard H22, the wrong wake-up; \
+                  afterwards chapter 4 (The textbook lock), to compare",
         watch: &[shown(5, "wrong_wake_up"), shown(2, "textbook")],
         wants: Wants::Lock,
         faults: &[Fault::Close, Fault::Crash],
@@ -148,7 +148,7 @@ pub const LEVELS: &[Level] = &[
         title: "A lost reply",
         task: "The connection breaks in front of the reply to a create. The node is there. The \
                session lives on, on the next connection.",
-        reading: "chapter 5 (The hazards), the lost reply",
+        reading: "chapter 5 (The hazards), the first one: the lost reply",
         watch: &[shown(6, "lost_reply")],
         wants: Wants::Lock,
         faults: &[Fault::Cut],

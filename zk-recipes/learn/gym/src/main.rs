@@ -113,7 +113,7 @@ fn show(verdict: &Verdict) -> std::io::Result<()> {
     let name = format!("gym-level-{}.html", verdict.level.number);
     let page = Path::new(&name);
     match verdict.page() {
-        None => println!("There is nothing to show."),
+        None => println!("There is nothing to show: no run has broken it."),
         Some(text) => {
             std::fs::write(page, text)?;
             println!("Open this page in a browser: {}", std::fs::canonicalize(page)?.display());

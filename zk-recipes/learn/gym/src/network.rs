@@ -269,7 +269,7 @@ impl World {
             }
             self.steps += 1;
             if self.steps > MAX_STEPS {
-                self.violate(Break::Busy, vec![0], "requests are sent without end".to_owned());
+                self.violate(Break::Busy, vec![0], "Requests are sent without end".to_owned());
                 return None;
             }
             if let Some((_, due)) = self.agenda.pop_first() {

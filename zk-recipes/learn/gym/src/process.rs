@@ -252,6 +252,9 @@ impl Part {
         let world_of_seat = Arc::clone(&world);
         let client = RefCell::new(client);
         let seat = Seat { world: world_of_seat, index, mode, hold, till, gate, client };
+        if world::lock(&world).actors.get(index).is_some_and(|actor| actor.lives > 1) {
+            seat.note(false, "starts again, with a new session");
+        }
         let turns = || world::lock(&world).actors.get(index).map_or(0, |actor| actor.turns_left);
         let mut errors = 0;
         while turns() > 0 {

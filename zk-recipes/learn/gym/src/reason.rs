@@ -41,6 +41,11 @@ pub(crate) fn why(world: &World) -> String {
              request that was answered with it."
                 .to_owned()
         }
+        Break::Error if world.core.stat(FOLDER).is_none() => {
+            "The folder is gone: whoever finds it empty may remove it, at any moment between two \
+             of your requests. Make it again where a create is answered with NoNode."
+                .to_owned()
+        }
         Break::Error => "Nothing that goes wrong lasts that long, and to try again does not help: \
                          the program has to do something about it. Look at the request that was \
                          answered with it."

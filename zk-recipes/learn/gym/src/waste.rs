@@ -20,7 +20,7 @@ impl World {
         let told = told.iter().flatten().map(|one| (*one, name(*one))).collect::<Vec<_>>();
         if let (true, [(first, _), _, ..]) = (self.forbids_waste, &told[..]) {
             let names = told.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(" and ");
-            let text = format!("one change wakes {} who wait: {names}", told.len());
+            let text = format!("One change wakes {} who wait: {names}", told.len());
             self.violate(Break::Herd, vec![*first], text);
         }
     }

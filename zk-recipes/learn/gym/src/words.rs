@@ -32,7 +32,8 @@ impl fmt::Display for Verdict {
             ),
             Finding::Broken(broken) => {
                 write!(f, "broken.\n\n{broken}\n")?;
-                elsewhere(f, self.level)
+                writeln!(f, "What this level is about, in the tour and in the playground:")?;
+                scenes(f, self.level)
             }
             Finding::Passed(costs) => {
                 write!(f, "passed.\n\n{}", self.counts)?;
@@ -49,15 +50,15 @@ impl fmt::Display for Verdict {
                          one request less.\n"
                     )?;
                 }
-                elsewhere(f, self.level)
+                writeln!(f, "To compare, in the tour and in the playground:")?;
+                scenes(f, self.level)
             }
         }
     }
 }
 
-/// Where else a level is shown.
-fn elsewhere(f: &mut fmt::Formatter<'_>, level: &Level) -> fmt::Result {
-    writeln!(f, "This mistake and its repair, in the tour and in the playground:")?;
+/// Where the mistakes of a level are shown, and their repairs.
+fn scenes(f: &mut fmt::Formatter<'_>, level: &Level) -> fmt::Result {
     for Shown { chapter, scene } in level.watch {
         writeln!(f, "  cargo run --release --example tour -- --chapter {chapter:<2}   #{scene}")?;
     }
@@ -131,6 +132,13 @@ impl fmt::Display for Costs {
         for (name, Cost { alone, in_a_crowd, in_a_long_wait }) in rows {
             let waited = in_a_long_wait.map(|it| format!("{it:.1}")).unwrap_or_default();
             writeln!(f, "  {name:<19} {alone:>5.1}   {in_a_crowd:>19.1}   {waited:>24}")?;
+        }
+        if self.recipes.in_a_long_wait.is_some() {
+            writeln!(
+                f,
+                "\nWhile it waits, the lock of zk-recipes proves every few seconds that its session \
+                 lives: level 6 shows what for. The limits of level 2 leave such proofs out."
+            )?;
         }
         if self.is_polling {
             writeln!(

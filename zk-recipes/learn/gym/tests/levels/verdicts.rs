@@ -129,7 +129,17 @@ fn an_error_that_does_not_pass_is_told() {
     let broken = broken(6, &solutions::solution(5).unwrap());
     assert_eq!(broken.kind, Break::Error, "{broken}");
     assert!(broken.text.contains("one error after another"), "{broken}");
+    assert!(broken.reason.contains("The folder is gone"), "{broken}");
     assert!(broken.lines.len() < 60, "{broken}");
+}
+
+#[test]
+fn a_process_that_has_crashed_is_told_to_start_again() {
+    let wrong_wake_up = MISTAKES.iter().find(|mistake| mistake.name == "wrong_wake_up").unwrap();
+    let broken = broken(3, &(wrong_wake_up.solution)());
+    let lines = broken.lines.join("\n");
+    let restarts = lines.matches("starts again, with a new session").count();
+    assert_eq!(lines.matches("crashes").count(), restarts, "{lines}");
 }
 
 #[test]
