@@ -16,6 +16,10 @@ pub enum Family {
     ReentrantLock,
     /// Two-level read/write locks, in some seeds beside one-level locks.
     ReentrantRwLock,
+    /// Two-level exclusive locks of keys, of which none is kept that is not in use.
+    KeyedLocks,
+    /// Exclusive locks that are left with a ticket, and resumed by it.
+    Ticket,
     /// Exclusive locks that are requeued turn after turn, until something disturbs that.
     Requeue,
     /// Locks of which tasks take several together.
@@ -42,11 +46,13 @@ pub enum Family {
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Lock,
         Self::RwLock,
         Self::ReentrantLock,
         Self::ReentrantRwLock,
+        Self::KeyedLocks,
+        Self::Ticket,
         Self::Requeue,
         Self::MultiLock,
         Self::Semaphore,
@@ -63,7 +69,7 @@ impl Family {
     /// The same locks with only one level.
     pub(super) fn flat(self) -> Self {
         match self {
-            Self::ReentrantLock => Self::Lock,
+            Self::ReentrantLock | Self::KeyedLocks => Self::Lock,
             Self::ReentrantRwLock => Self::RwLock,
             _ => self,
         }
@@ -76,7 +82,7 @@ impl Family {
 
     /// True if such servers have all that the family needs.
     pub fn works_on(self, servers: Servers) -> bool {
-        (self, servers) != (Self::TreeCache, Servers::Keeper)
+        servers == Servers::Apache || !matches!(self, Self::TreeCache | Self::Ticket)
     }
 
     pub(super) fn has_levels(self) -> bool {
@@ -103,6 +109,7 @@ impl Family {
             Self::DoubleBarrier | Self::Group => {
                 [OpCode::MULTI, OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::GET_DATA]
             }
+            Self::Ticket => [OpCode::SET_ACL, OpCode::GET_ACL, OpCode::CREATE2, OpCode::DELETE],
             Self::TreeCache => {
                 [OpCode::ADD_WATCH, OpCode::GET_DATA, OpCode::GET_CHILDREN2, OpCode::SYNC]
             }

@@ -13,6 +13,10 @@ use super::clock::now;
 /// The folder of the lock.
 pub(super) const FOLDER: &str = "/locks/simulated";
 
+/// Where the locks of keys are, and the key of the one that is contended for.
+pub(super) const FOLDER_OF_KEYS: &str = "/locks";
+pub(super) const KEY: &str = "simulated";
+
 /// The queue of a semaphore in kazoo's layout.
 const KAZOO_QUEUE: &str = "/locks/simulated-__lock__";
 

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use zk_client::Client;
 use zk_recipes::{
-    Error, ErrorKind, Guard, Hold, Lock, OfTwoLevelLock, Options, Owner, ReadGuard, ReentrantGuard,
-    ReentrantLock, ReentrantRwLock, Release, RwLock, WriteGuard,
+    Error, ErrorKind, Guard, Hold, KeyedLocks, Lock, OfTwoLevelLock, Options, Owner, ReadGuard,
+    ReentrantGuard, ReentrantLock, ReentrantRwLock, Release, RwLock, WriteGuard,
 };
 
 use super::Family;
-use super::journal::{FOLDER, Role};
+use super::journal::{FOLDER, FOLDER_OF_KEYS, KEY, Role};
 use zk_inputs::Random;
 
 #[derive(Clone, Debug)]
@@ -21,6 +21,7 @@ pub(super) enum AnyLock {
     Rw(RwLock),
     Reentrant(ReentrantLock),
     ReentrantRw(ReentrantRwLock),
+    Keyed(KeyedLocks),
 }
 
 #[derive(Debug)]
@@ -57,6 +58,9 @@ impl AnyLock {
             Family::ReentrantRwLock => {
                 Self::ReentrantRw(ReentrantRwLock::with_options(client, FOLDER, options).unwrap())
             }
+            Family::KeyedLocks => {
+                Self::Keyed(KeyedLocks::with_options(client, FOLDER_OF_KEYS, 0, options).unwrap())
+            }
             _ => Self::Plain(Lock::new(client, FOLDER).unwrap()),
         }
     }
@@ -70,7 +74,7 @@ impl AnyLock {
     }
 
     pub(super) fn is_reentrant(&self) -> bool {
-        matches!(self, Self::Reentrant(_) | Self::ReentrantRw(_))
+        matches!(self, Self::Reentrant(_) | Self::ReentrantRw(_) | Self::Keyed(_))
     }
 
     pub(super) async fn request(
@@ -98,12 +102,7 @@ impl AnyLock {
                 Patience::Tries => lock.try_write().await?,
             }
             .map(AnyGuard::Writes),
-            (Self::Reentrant(lock), _) => match patience {
-                Patience::Waits => Some(lock.acquire(owner).await?),
-                Patience::Within(time) => in_time(lock.within(time, lock.acquire(owner)).await)?,
-                Patience::Tries => lock.try_acquire(owner).await?,
-            }
-            .map(AnyGuard::Reentrant),
+            (Self::Reentrant(lock), _) => request_reentrant(lock, owner, patience).await?,
             (Self::ReentrantRw(lock), Role::Shared) => match patience {
                 Patience::Waits => Some(lock.read(owner).await?),
                 Patience::Within(time) => within(time, lock.read(owner)).await?,
@@ -116,6 +115,11 @@ impl AnyLock {
                 Patience::Tries => lock.try_write(owner).await?,
             }
             .map(AnyGuard::Reentrant),
+            (Self::Keyed(locks), _) => {
+                // Nothing is kept that is not in use, so that another key lets go of this one.
+                drop(locks.lock("another")?);
+                request_reentrant(&locks.lock(KEY)?, owner, patience).await?
+            }
         })
     }
 
@@ -124,17 +128,33 @@ impl AnyLock {
         match self {
             Self::Plain(lock) => lock.revoke().await.map(drop),
             Self::Rw(lock) => lock.revoke().await.map(drop),
-            Self::Reentrant(_) | Self::ReentrantRw(_) => Ok(()),
+            Self::Reentrant(_) | Self::ReentrantRw(_) | Self::Keyed(_) => Ok(()),
         }
     }
 
     /// The state that is left at the local level, if there is one.
     pub(super) fn remains(&self) -> Option<String> {
-        let shown = format!("{self:?}");
+        let shown = match self {
+            Self::Keyed(locks) => format!("{:?}", locks.lock(KEY).unwrap()),
+            lock => format!("{lock:?}"),
+        };
         let empty = ["state: Idle", "waiters: []"];
         let is_left = self.is_reentrant() && !empty.iter().all(|part| shown.contains(part));
         is_left.then_some(shown)
     }
+}
+
+async fn request_reentrant(
+    lock: &ReentrantLock,
+    owner: &Owner,
+    patience: Patience,
+) -> Result<Option<AnyGuard>, Error> {
+    let guard = match patience {
+        Patience::Waits => Some(lock.acquire(owner).await?),
+        Patience::Within(time) => in_time(lock.within(time, lock.acquire(owner)).await)?,
+        Patience::Tries => lock.try_acquire(owner).await?,
+    };
+    Ok(guard.map(AnyGuard::Reentrant))
 }
 
 async fn within<T>(

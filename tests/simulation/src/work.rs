@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use zk_client::{Client, Op};
 use zk_embedded::Zxid;
-use zk_recipes::{Error, ErrorKind, LockState, NotReleased, Options, Owner, Release};
+use zk_recipes::{Error, ErrorKind, Guard, LockState, NotReleased, Options, Owner, Release};
 
 use super::Family;
 use super::clock::now;
@@ -275,6 +275,12 @@ impl Job {
         let otherwise = self.random.within(0..100);
         let write = Op::set_data(COUNTER, b"", None);
         let refused = match guard {
+            AnyGuard::Plain(guard)
+                if self.family == Family::Ticket
+                    && (guard.token().pass() == 0 || otherwise >= 80) =>
+            {
+                return self.resume(guard, request).await;
+            }
             AnyGuard::Plain(guard) if otherwise < 15 => {
                 let again = attend(&trial, who, guard.requeue());
                 let again = match self.is_storm() && self.random.percent(20) {
@@ -332,6 +338,29 @@ impl Job {
             }
         }
         None
+    }
+
+    /// Leaves the lock to whoever has its ticket, and resumes it by that.
+    async fn resume(&self, guard: Guard, request: LockRequest) -> Option<Acquired> {
+        let (who, request) = (self.who, LockRequest { at: now(), ..request });
+        let (AnyLock::Plain(lock), Ok(ticket)) = (&self.lock, guard.into_ticket()) else {
+            self.trial.count("lost before there was a ticket");
+            return None;
+        };
+        loop {
+            match attend(&self.trial, who, lock.resume(&ticket)).await {
+                (Ok(guard), heard) => {
+                    self.trial.count("resumed by a ticket");
+                    return Some((AnyGuard::Plain(guard), request, Some(heard)));
+                }
+                // The ticket is still good.
+                (Err(error), _) if judge::passes(&error) => {}
+                (Err(error), _) => {
+                    judge::failed(&self.trial, &request, &error);
+                    return None;
+                }
+            }
+        }
     }
 
     pub(super) async fn release(&mut self, guard: AnyGuard, node: &str, czxid: i64) {

@@ -157,6 +157,16 @@ fn the_reentrant_lock_holds_whatever_goes_wrong() {
 }
 
 #[test]
+fn a_lock_that_is_left_with_a_ticket_is_resumed_whatever_goes_wrong() {
+    check(Family::Ticket, &[ANY_FAMILY, ONE_LEVEL, &["resumed by a ticket"]]);
+}
+
+#[test]
+fn the_lock_of_a_key_holds_whatever_goes_wrong() {
+    check(Family::KeyedLocks, &[ANY_FAMILY, TWO_LEVELS]);
+}
+
+#[test]
 fn the_reentrant_read_write_lock_holds_whatever_goes_wrong() {
     check(Family::ReentrantRwLock, &[ANY_FAMILY, TWO_LEVELS, SHARED, &["would deadlock"]]);
 }
