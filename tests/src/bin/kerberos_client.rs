@@ -10,11 +10,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use zk_client::{Acl, Client, CreateOptions, Error, Gssapi, Perms};
+use zk_test_support::server::ServerConfig;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let (mut servers, mut mechanism) = (String::new(), Gssapi::new());
-    let mut builder = Client::builder().session_timeout(Duration::from_secs(4));
+    let mut builder = Client::builder().session_timeout(ServerConfig::LASTING);
     for argument in std::env::args().skip(1) {
         let (name, value) = argument.split_once('=').context("name=value")?;
         match name {

@@ -54,7 +54,7 @@ async fn server(kdc: &Kdc, insists: bool) -> Result<Standalone> {
         let name = "zookeeper.sessionRequireClientSASLAuth".to_owned();
         properties.push((name, "true".to_owned()));
     }
-    let config = ServerConfig { properties, ..ServerConfig::default() };
+    let config = ServerConfig { properties, ..ServerConfig::lasting() };
     Standalone::with(&config).await
 }
 

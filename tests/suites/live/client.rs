@@ -15,16 +15,8 @@ use zk_test_support::server::{Ensemble, ServerConfig, Standalone};
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
-/// On a busy machine a server takes some seconds to restart, which a session is to outlive.
-const LASTING: Duration = Duration::from_secs(20);
-
-/// A server at which sessions may last.
-fn lasting() -> ServerConfig {
-    ServerConfig { max_session_timeout: Some(LASTING), ..ServerConfig::default() }
-}
-
 async fn connect(servers: &str) -> Result<Client> {
-    Ok(Client::builder().session_timeout(LASTING).connect(servers).await?)
+    Ok(Client::builder().session_timeout(ServerConfig::LASTING).connect(servers).await?)
 }
 
 async fn sees(watch: &mut Watcher, kind: EventType, path: &str) -> Result<bool> {
@@ -99,7 +91,7 @@ async fn watches_survive_the_server_and_tell_what_was_missed() -> Result<()> {
 
 #[tokio::test]
 async fn a_session_outlives_the_restart_of_its_server() -> Result<()> {
-    let mut server = Standalone::with(&lasting()).await?;
+    let mut server = Standalone::with(&ServerConfig::lasting()).await?;
     let client = connect(&server.address()).await?;
     client.create("/mine", b"", &CreateOptions::ephemeral()).await?;
     let (_, mut watch) = client.get_data_and_watch("/mine").await?;
@@ -120,7 +112,7 @@ async fn a_session_outlives_the_restart_of_its_server() -> Result<()> {
 async fn a_session_lives_over_ipv6() -> Result<()> {
     std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0))
         .context("this test needs the IPv6 loopback address ::1")?;
-    let config = ServerConfig { listen: Ipv6Addr::LOCALHOST.into(), ..lasting() };
+    let config = ServerConfig { listen: Ipv6Addr::LOCALHOST.into(), ..ServerConfig::lasting() };
     let mut server = Standalone::with(&config).await?;
     let address = server.address();
     assert!(address.starts_with("[::1]:"), "{address}");
@@ -139,7 +131,7 @@ async fn a_session_lives_over_ipv6() -> Result<()> {
 
 #[tokio::test]
 async fn a_stream_outlives_the_restart_of_its_server_and_says_so() -> Result<()> {
-    let mut server = Standalone::with(&lasting()).await?;
+    let mut server = Standalone::with(&ServerConfig::lasting()).await?;
     let client = connect(&server.address()).await?;
     client.create("/w", b"", &PERSISTENT).await?;
     let mut tree = client.watch("/w", WatchMode::PersistentRecursive).await?;

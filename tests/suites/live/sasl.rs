@@ -1,7 +1,6 @@
 //! SASL's DIGEST-MD5 with real servers, which read their users from a JAAS configuration.
 
 use std::fs;
-use std::time::Duration;
 
 use anyhow::Result;
 use tempfile::TempDir;
@@ -33,12 +32,12 @@ async fn server(insists: bool) -> Result<(Standalone, TempDir)> {
         let name = "zookeeper.sessionRequireClientSASLAuth".to_owned();
         properties.push((name, "true".to_owned()));
     }
-    let config = ServerConfig { properties, ..ServerConfig::default() };
+    let config = ServerConfig { properties, ..ServerConfig::lasting() };
     Ok((Standalone::with(&config).await?, folder))
 }
 
 fn builder() -> ClientBuilder {
-    Client::builder().session_timeout(Duration::from_secs(4))
+    Client::builder().session_timeout(ServerConfig::LASTING)
 }
 
 #[tokio::test]

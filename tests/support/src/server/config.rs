@@ -86,6 +86,14 @@ impl Default for ServerConfig {
 }
 
 impl ServerConfig {
+    /// The longest timeout of a session of a server that is [`lasting`](Self::lasting).
+    pub const LASTING: Duration = Duration::from_secs(20);
+
+    /// For sessions that are to outlive a restart, which takes some seconds on a busy machine.
+    pub fn lasting() -> Self {
+        Self { max_session_timeout: Some(Self::LASTING), ..Self::default() }
+    }
+
     /// Writes all files that a server for clients on `port` reads from its `folder` when it starts.
     pub(super) fn write(
         &self,
