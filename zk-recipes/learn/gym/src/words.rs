@@ -136,8 +136,8 @@ impl fmt::Display for Costs {
         if self.recipes.in_a_long_wait.is_some() {
             writeln!(
                 f,
-                "\nWhile it waits, the lock of zk-recipes proves every few seconds that its session \
-                 lives: level 6 shows what for. The limits of level 2 leave such proofs out."
+                "\nWhile it waits, the lock of zk-recipes proves every few seconds that its \
+                 session lives: level 6 shows what for, and level 2 does not count that."
             )?;
         }
         if self.is_polling {
