@@ -342,16 +342,22 @@ impl Job {
 
     /// Leaves the lock to whoever has its ticket, and resumes it by that.
     async fn resume(&self, guard: Guard, request: LockRequest) -> Option<Acquired> {
-        let (who, request) = (self.who, LockRequest { at: now(), ..request });
-        let (AnyLock::Plain(lock), Ok(ticket)) = (&self.lock, guard.into_ticket()) else {
-            self.trial.count("lost before there was a ticket");
+        let AnyLock::Plain(lock) = &self.lock else {
             return None;
         };
+        let ticket = match guard.into_ticket() {
+            Ok(ticket) => ticket,
+            Err(error) => {
+                judge::failed(&self.trial, &request, &error);
+                return None;
+            }
+        };
+        let begun = LockRequest { at: now(), ..request };
         loop {
-            match attend(&self.trial, who, lock.resume(&ticket)).await {
+            match attend(&self.trial, self.who, lock.resume(&ticket)).await {
                 (Ok(guard), heard) => {
                     self.trial.count("resumed by a ticket");
-                    return Some((AnyGuard::Plain(guard), request, Some(heard)));
+                    return Some((AnyGuard::Plain(guard), begun, Some(heard)));
                 }
                 // The ticket is still good.
                 (Err(error), _) if judge::passes(&error) => {}

@@ -5,6 +5,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, ErrorCode, Zxid};
 use zk_embedded::{Change, Fault, OpCode};
@@ -420,22 +421,28 @@ async fn a_connection_that_breaks_behind_the_list_makes_the_view_doubtful() {
     drop(ana);
 }
 
+/// An observer that asks for its first view, and is answered late.
+async fn sees_late(world: &World, watches: bool) -> JoinHandle<View> {
+    let client = world.client().await;
+    let late = Fault::delay(Duration::from_millis(50)).op(OpCode::GET_CHILDREN2);
+    world.server.inject(late.session(client.session().unwrap().id));
+    let observed = group(&client);
+    let seeing = tokio::spawn(async move {
+        match watches {
+            true => observed.watch().next().await.unwrap(),
+            false => observed.members().await.unwrap(),
+        }
+    });
+    settle().await;
+    seeing
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_member_that_is_replaced_between_the_list_and_the_read_is_in_each_view() {
     for watches in [true, false] {
         let world = World::new();
-        let client = world.client().await;
         let mut joined = vec![new_group(&world).await.join("ana", "old").await.unwrap()];
-        let late = Fault::delay(Duration::from_millis(50)).op(OpCode::GET_CHILDREN2);
-        world.server.inject(late.session(client.session().unwrap().id));
-        let observed = group(&client);
-        let seeing = tokio::spawn(async move {
-            match watches {
-                true => observed.watch().next().await.unwrap(),
-                false => observed.members().await.unwrap(),
-            }
-        });
-        settle().await;
+        let seeing = sees_late(&world, watches).await;
         joined.push(new_group(&world).await.take_over("ana", "new").await.unwrap());
         assert!(!seeing.is_finished());
         assert_eq!(text(&seeing.await.unwrap()), "ana=new");
@@ -447,17 +454,7 @@ async fn a_member_that_is_replaced_between_the_list_and_the_read_is_in_each_view
 async fn a_member_that_joins_while_the_folder_is_found_missing_is_in_the_first_view() {
     for watches in [true, false] {
         let world = World::new();
-        let client = world.client().await;
-        let late = Fault::delay(Duration::from_millis(50)).op(OpCode::GET_CHILDREN2);
-        world.server.inject(late.session(client.session().unwrap().id));
-        let observed = group(&client);
-        let seeing = tokio::spawn(async move {
-            match watches {
-                true => observed.watch().next().await.unwrap(),
-                false => observed.members().await.unwrap(),
-            }
-        });
-        settle().await;
+        let seeing = sees_late(&world, watches).await;
         assert_eq!(world.server.pending_faults(), 0, "the folder was missing");
         let ana = new_group(&world).await.join("ana", "1").await.unwrap();
         assert!(!seeing.is_finished());

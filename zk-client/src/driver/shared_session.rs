@@ -7,9 +7,9 @@
 //! driver's waker is cloned and dropped under the lock, and the function that measures suspensions
 //! and the subscriber of `tracing` run under it.
 //!
-//! The slots stand here and not in a file of their own, although they know nothing of the session:
-//! whoever follows a request from its caller to the wire and back meets both ends of a slot between
-//! two lines of the session's, and each file more is one more to open.
+//! The slots are a second job, and stand here by intention: both ends of a slot are met between two
+//! lines of the session's, and a file of their own would be the tenth on the way of a request. It
+//! takes nine at most: see the page `internals`.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -148,7 +148,7 @@ pub const LEVELS: &[Level] = &[
         title: "A lost reply",
         task: "The connection breaks in front of the reply to a create. The node is there. The \
                session lives on, on the next connection.",
-        reading: "chapter 5 (The hazards), the first one: the lost reply",
+        reading: "chapter 5 (The hazards), H01, the lost reply",
         watch: &[shown(6, "lost_reply")],
         wants: Wants::Lock,
         faults: &[Fault::Cut],

@@ -31,9 +31,9 @@ fn every_level_is_on_both_pages_with_what_to_read() {
     }
 }
 
-/// The numbers in a text.
+/// The numbers in a text, but for those of hazards, which have a letter in front.
 fn numbers(text: &str) -> BTreeSet<usize> {
-    text.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
+    text.split(|c: char| !c.is_ascii_alphanumeric()).filter_map(|word| word.parse().ok()).collect()
 }
 
 #[test]
