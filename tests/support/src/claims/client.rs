@@ -370,11 +370,13 @@ pub async fn a_session_that_the_server_ended_is_expired_for_good(target: &Target
     thief.close().await;
 
     client.states().wait_for(|state| *state == SessionState::Expired).await?;
-    for error in [
-        client.get_data("/").await.map(drop).expect_err("expired"),
-        watch.changed().await.map(drop).expect_err("expired"),
-    ] {
-        assert_eq!(error.kind(), ErrorKind::SessionExpired, "{error}");
+    let error = client.get_data("/").await.map(drop).expect_err("expired");
+    assert_eq!(error.kind(), ErrorKind::SessionExpired, "{error}");
+    match watch.changed().await {
+        Err(error) => assert_eq!(error.kind(), ErrorKind::SessionExpired, "{error}"),
+        // On a slow machine the two clients take the session from each other again and again, each
+        // time before the watch is armed. Then the client gives the watch up and says so.
+        Ok(event) => assert!(event.missed, "{event:?}"),
     }
     let again = target.builder().session(session).connect(&target.servers()).await;
     assert_eq!(again.expect_err("expired").kind(), ErrorKind::SessionExpired);
