@@ -16,7 +16,16 @@ use super::process::{Phase, Trial, Who};
 use super::shown::{Followed, VALUE, until};
 use super::work::unless_given_up;
 use super::{Family, SESSION, TURNS};
+use crate::task::spawn;
 use zk_inputs::Random;
+
+/// A folder for one node that moves. It is made together with the node, so that there is never a
+/// second one.
+const ROOM: &str = "/locks/simulated/room";
+
+/// How many nodes there are at most with faults of a script: the folder, one node in it, the room
+/// and the node that moves.
+const FEW: usize = 4;
 
 /// How long what is kept may take to follow a connection that is lost.
 const AT_ONCE: Duration = Duration::from_millis(1);
@@ -43,7 +52,7 @@ pub(super) async fn live(
     random: Random,
 ) {
     let (keeper, keeping) = builder.keep_split("zk:2181").unwrap();
-    let keeping = tokio::spawn(gate.guard(keeping));
+    let keeping = spawn(gate.guard(keeping));
     let trial = Arc::clone(trial);
     let (followed, following): (_, Following) = match family {
         Family::Cached => {
@@ -51,13 +60,16 @@ pub(super) async fn live(
             (Followed::value(values), Box::pin(following))
         }
         _ => {
-            let limits = TreeLimits::default();
+            let mut limits = TreeLimits::default();
+            if trial.is_planned {
+                limits.max_nodes = FEW;
+            }
             let (tree, following) = TreeCache::follow(&keeper, FOLDER, limits).unwrap();
             (Followed::tree(tree), Box::pin(following))
         }
     };
     let follower = Follower { trial, who, keeper, followed, random };
-    tokio::spawn(gate.guard(follower.live(following))).await.unwrap();
+    spawn(gate.guard(follower.live(following))).await.unwrap();
     keeping.await.unwrap();
 }
 
@@ -207,10 +219,31 @@ impl Follower {
         }
     }
 
+    /// Moves the node in the room, or makes both.
+    async fn move_node(&self, client: &Client, random: &mut Random) {
+        let options = CreateOptions::persistent();
+        let (from, to) = if random.percent(50) { (0, 1) } else { (1, 0) };
+        let [here, there] = [from, to].map(|place| format!("{ROOM}/{place}"));
+        let node = Op::create(&there, b"", &options);
+        let moved = match random.percent(33) {
+            true => client.multi((Op::create(ROOM, b"", &options), node)).await.map(drop),
+            false => client.multi((Op::delete(&here, None), node)).await.map(drop),
+        };
+        let who = self.who;
+        self.trial.note(|| format!("{who}: a node moves to {to}: {moved:?}"));
+        if moved.is_ok() {
+            self.trial.count("moved");
+        }
+    }
+
     /// Changes a node, whatever comes of that.
     async fn write(&self, client: &Client, random: &mut Random) {
         let path = match self.followed {
             Followed::Value { .. } => VALUE.to_owned(),
+            _ if self.trial.is_planned && random.percent(50) => {
+                return self.move_node(client, random).await;
+            }
+            _ if self.trial.is_planned => VALUE.to_owned(),
             _ => (0..random.within(0..4))
                 .fold(FOLDER.to_owned(), |path, _| format!("{path}/{}", random.within(0..4))),
         };
