@@ -98,7 +98,7 @@ pub(crate) fn trouble(test: &str) -> Option<String> {
 fn no_number_is_missing() {
     let numbers = entries(CATALOGUE).into_iter().map(|entry| entry.number.trim_end_matches('*'));
     let hazards = (1..=40).map(|n| format!("H{n:02}"));
-    let expected = hazards.chain((1..=79).map(|n| format!("D{n:02}"))).collect::<Vec<_>>();
+    let expected = hazards.chain((1..=80).map(|n| format!("D{n:02}"))).collect::<Vec<_>>();
     assert_eq!(numbers.collect::<Vec<_>>(), expected);
 }
 

@@ -44,7 +44,16 @@ pub struct Store {
 impl Store {
     /// Starts a store on a free port.
     pub async fn start(mode: Mode) -> Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        Self::listen(Ipv4Addr::LOCALHOST, mode).await
+    }
+
+    /// Starts a store that listens at all addresses of its network.
+    pub async fn everywhere(mode: Mode) -> Result<Self> {
+        Self::listen(Ipv4Addr::UNSPECIFIED, mode).await
+    }
+
+    async fn listen(address: Ipv4Addr, mode: Mode) -> Result<Self> {
+        let listener = TcpListener::bind((address, 0)).await?;
         let address = listener.local_addr()?.to_string();
         let history = watch::Sender::new(History::new());
         let sender = history.clone();
