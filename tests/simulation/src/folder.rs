@@ -11,6 +11,7 @@ use zk_client::{Acl, Client, CreateOptions, ErrorCode, Id, Op, Perms};
 use super::journal::{FOLDER, folders, nodes};
 use super::network::Reception;
 use super::process::Trial;
+use crate::task::spawn;
 use zk_inputs::Random;
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
@@ -63,7 +64,7 @@ impl Others {
         done: impl Future<Output = Result<T, E>> + Send + 'static,
     ) {
         let trial = Arc::clone(&self.trial);
-        tokio::spawn(async move {
+        spawn(async move {
             if done.await.is_ok() {
                 trial.world.lock().unwrap().journal.strike(what);
             }
@@ -115,7 +116,7 @@ impl Others {
         });
         changes.for_each(drop);
         let (trial, last) = (Arc::clone(&self.trial), self.client.exists(FOLDER));
-        tokio::spawn(async move {
+        spawn(async move {
             // Its reply comes after all others.
             drop(last.await);
             trial.world.lock().unwrap().weather.reception = Reception::Accept;
@@ -150,7 +151,7 @@ impl Others {
 pub(super) fn withhold(trial: &Arc<Trial>, client: &Client, time: Duration) {
     let (trial, client) = (Arc::clone(trial), client.clone());
     let folders = folders(&trial.world.lock().unwrap().core);
-    tokio::spawn(async move {
+    spawn(async move {
         for folder in &folders {
             permit(&client, folder, Perms::ALL.without(Perms::DELETE)).await;
         }

@@ -2,13 +2,13 @@
 //! event for the trace.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use zk_embedded::{Change, Commit, Core, SessionId, Zxid};
+use zk_embedded::{Change, Commit, ConnectionId, Core, SessionId, Zxid};
 use zk_recipes::FencingToken;
 
 use super::clock::now;
+use super::trace::{Told, Trace};
 
 /// The folder of the lock.
 pub(super) const FOLDER: &str = "/locks/simulated";
@@ -115,7 +115,7 @@ pub(super) struct Grant {
 #[derive(Debug)]
 pub(super) struct Journal {
     start: Instant,
-    trace: Option<String>,
+    trace: Option<Trace>,
     /// How many changes of the tree have been processed.
     seen: usize,
     /// For each name, the transaction that created its last node.
@@ -151,7 +151,7 @@ impl Journal {
     pub(super) fn new(traced: bool) -> Self {
         Self {
             start: now(),
-            trace: traced.then(String::new),
+            trace: traced.then(Trace::default),
             seen: 0,
             created: BTreeMap::new(),
             alive: BTreeMap::new(),
@@ -176,9 +176,19 @@ impl Journal {
 
     /// Adds a line to the trace.
     pub(super) fn note(&mut self, line: impl FnOnce() -> String) {
-        let millis = self.elapsed().as_millis();
+        let at = self.elapsed();
         if let Some(trace) = &mut self.trace {
-            writeln!(trace, "{millis:>6} {}", line()).unwrap();
+            trace.0.push((at, Told::Line(line())));
+        }
+    }
+
+    /// Adds a frame to the trace.
+    pub(super) fn frame(&mut self, connection: ConnectionId, is_request: bool, bytes: &[u8]) {
+        let at = self.elapsed();
+        if let (Some(trace), Some((_, payload))) = (&mut self.trace, bytes.split_first_chunk::<4>())
+        {
+            let payload = payload.to_vec();
+            trace.0.push((at, Told::Frame { connection, is_request, payload }));
         }
     }
 
@@ -295,7 +305,7 @@ impl Journal {
         self.violation.get_or_insert(what);
     }
 
-    pub(super) fn into_trace(self) -> String {
+    pub(super) fn into_trace(self) -> Trace {
         self.trace.unwrap_or_default()
     }
 }

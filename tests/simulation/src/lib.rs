@@ -7,6 +7,8 @@
 
 pub mod clock;
 
+mod task;
+
 pub mod inbox;
 
 mod servers;
@@ -16,6 +18,8 @@ mod family;
 pub mod gate;
 
 mod journal;
+
+mod trace;
 
 mod frames;
 
@@ -89,7 +93,9 @@ use self::network::{Party, World};
 use self::planned::Script;
 use self::process::{Name, Phase, Plan, TIMEOUTS, Trial};
 pub use self::servers::Servers;
+pub use self::trace::{Told, Trace};
 use self::wire::Dialer;
+use crate::task::spawn;
 use zk_inputs::Random;
 
 /// The result of one seed.
@@ -100,7 +106,7 @@ pub struct Outcome {
     /// The first invariant that was broken.
     pub violation: Option<String>,
     /// Every event of the run, if a trace was asked for.
-    pub trace: String,
+    pub trace: Trace,
 }
 
 /// How long the longest session outlives its client, including the tick.
@@ -185,7 +191,7 @@ fn begin(
     world.script = script;
     world.servers = servers;
     let world = Arc::new(Mutex::new(world));
-    tokio::spawn(wire::pump(Arc::clone(&world)));
+    spawn(wire::pump(Arc::clone(&world)));
     let (operator, driver) = Client::builder()
         .seed(random.next())
         .session_timeout(Duration::from_secs(3600))
@@ -193,7 +199,7 @@ fn begin(
         .connector(Dialer { network: Arc::clone(&world), party: Party::Operator })
         .split("zk:2181")
         .unwrap();
-    tokio::spawn(driver);
+    spawn(driver);
     (Trial::new(world), operator)
 }
 
@@ -222,7 +228,7 @@ impl Simulation {
                 false => Duration::ZERO,
             };
             let plan = Plan { process, family, tasks, late };
-            tokio::spawn(process::live(Arc::clone(&trial), plan, random.fork()));
+            spawn(process::live(Arc::clone(&trial), plan, random.fork()));
         }
         if family == Family::DoubleBarrier {
             let parties = random.within(1..names.len() as u64 + 1) as u32;
@@ -235,7 +241,7 @@ impl Simulation {
     fn planned(family: Family, script: Script, random: &mut Random, traced: bool) -> Self {
         let servers = script.servers;
         let (trial, operator) = begin(Some(script), servers, random, traced);
-        tokio::spawn(planned::carry_out(Arc::clone(&trial), operator.clone()));
+        spawn(planned::carry_out(Arc::clone(&trial), operator.clone()));
         let processes = random.within(2..4) as usize;
         let mut names = Vec::new();
         for process in 0..processes {
@@ -244,7 +250,7 @@ impl Simulation {
             // What the operator prepares is there before that.
             let late = Duration::from_millis(10);
             let plan = Plan { process, family, tasks, late };
-            tokio::spawn(process::live(Arc::clone(&trial), plan, random.fork()));
+            spawn(process::live(Arc::clone(&trial), plan, random.fork()));
         }
         {
             let progress = &mut trial.progress.lock().unwrap();

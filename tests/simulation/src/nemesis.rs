@@ -15,6 +15,7 @@ use super::link::Tear;
 use super::network::{Party, Reception, Way};
 use super::process::Trial;
 use super::{Family, Servers};
+use crate::task::spawn;
 use zk_inputs::Random;
 
 /// How long a fault of the server waits for a request that matches it.
@@ -425,7 +426,7 @@ impl Nemesis {
     /// Ends a fault after a while. If that is in the calm, it changes nothing any more.
     fn later(&self, after: Duration, end: impl FnOnce(&Trial) + Send + 'static) {
         let trial = Arc::clone(&self.trial);
-        tokio::spawn(async move {
+        spawn(async move {
             tokio::time::sleep(after).await;
             end(&trial);
         });

@@ -371,6 +371,9 @@ impl World {
                 }
                 self.journal
                     .note(|| format!("net {id} {way:?}: {}", frames::describe(way, &bytes)));
+                if self.script.is_some() {
+                    self.journal.frame(id, way == Way::Up, &bytes);
+                }
                 self.arrive(id, way, &bytes);
             }
             Due::End(id, way) => {

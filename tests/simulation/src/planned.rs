@@ -23,6 +23,7 @@ use super::nemesis::{UNPROVEN, kill};
 use super::network::{Shared, World};
 use super::process::Trial;
 use super::{Family, Outcome, Servers};
+use crate::task::spawn;
 
 /// The session timeout of the contenders. A third of it is enough for two round trips on the
 /// slowest link.
@@ -324,7 +325,7 @@ fn stop(trial: &Arc<Trial>, process: usize, time: Duration) -> bool {
     };
     gate.set(Mode::Frozen, false);
     let trial = Arc::clone(trial);
-    tokio::spawn(async move {
+    spawn(async move {
         sleep(time).await;
         trial.progress.lock().unwrap().woken.insert(process, super::clock::now());
         gate.set(Mode::Open, false);
@@ -334,7 +335,7 @@ fn stop(trial: &Arc<Trial>, process: usize, time: Duration) -> bool {
 
 fn later(trial: &Arc<Trial>, time: Duration, act: impl FnOnce(&mut World) + Send + 'static) {
     let trial = Arc::clone(trial);
-    tokio::spawn(async move {
+    spawn(async move {
         sleep(time).await;
         act(&mut trial.world.lock().unwrap());
     });

@@ -26,6 +26,7 @@ use super::shards::Works;
 use super::shown::Timelines;
 use super::wire::Dialer;
 use super::work::Job;
+use crate::task::spawn;
 use zk_inputs::Random;
 
 /// The longest time that an unused two-level lock keeps its node, in milliseconds.
@@ -226,9 +227,9 @@ pub(super) async fn live(trial: Arc<Trial>, plan: Plan, mut random: Random) {
             continue;
         }
         let (client, driver) = builder.split("zk:2181").unwrap();
-        let driver = tokio::spawn(gate.guard(driver));
+        let driver = spawn(gate.guard(driver));
         let end = Arc::new(End::default());
-        tokio::spawn(gate.guard(Arc::clone(&end).watch(client.states())));
+        spawn(gate.guard(Arc::clone(&end).watch(client.states())));
         let passes = random.within(0..6) as u32;
         let mut options = Options::new().local_handoffs(passes);
         if random.percent(50) {
@@ -255,7 +256,7 @@ pub(super) async fn live(trial: Arc<Trial>, plan: Plan, mut random: Random) {
                 passes,
                 random: random.fork(),
             };
-            tokio::spawn(gate.guard(work.run()))
+            spawn(gate.guard(work.run()))
         });
         let works = works.collect::<Vec<JoinHandle<_>>>();
         drop(shared);

@@ -80,3 +80,16 @@ async fn the_locks_are_measured_by_processes_that_all_get_their_turns() {
         assert!(!line.contains("\"ops\":0,"), "{line}");
     }
 }
+
+/// The command that the simulation prints for a run that fails.
+#[tokio::test]
+async fn a_run_of_the_simulation_becomes_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html").display().to_string();
+    let arguments = ["Lock", "Apache", "2", "CutBehind@7 Late@9", &page];
+    let said = tour::run("simulated", &arguments).await.unwrap();
+    assert!(said.ends_with("no rule is broken\n"), "{said}");
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("!!! CutBehind at net") && page.contains("create2"), "{said}");
+    assert!(tour::run("simulated", &["Lock", "Apache", "2", "Cut@x", "page"]).await.is_err());
+}

@@ -44,6 +44,7 @@ use super::journal::{FOLDER, Journal};
 use super::process::Phase;
 use super::wire;
 use super::{Outcome, in_virtual_time};
+use crate::task::spawn;
 use zk_inputs::Random;
 
 /// A node that every client may write.
@@ -69,7 +70,7 @@ pub fn run(seed: u64, traced: bool) -> Outcome {
         let servers = random.within(2..4) as usize;
         let world = World::new(settings, servers, Journal::new(traced), random.fork());
         let world = Arc::new(Mutex::new(world));
-        tokio::spawn(wire::pump(Arc::clone(&world)));
+        spawn(wire::pump(Arc::clone(&world)));
         if let Err(violation) = simulate(Arc::clone(&world), servers, &mut random).await {
             world.lock().unwrap().journal.violate(violation);
         }
@@ -92,7 +93,7 @@ async fn simulate(
     let trial = Arc::new(Trial { world, servers: first..servers, timeout, progress });
     process::prepare(&trial, random).await.map_err(|error| error.to_string())?;
     for process in 0..processes {
-        tokio::spawn(process::live(Arc::clone(&trial), process, random.fork()));
+        spawn(process::live(Arc::clone(&trial), process, random.fork()));
     }
 
     let mut nemesis = Nemesis::new(Arc::clone(&trial), random.fork());

@@ -11,6 +11,7 @@ use super::process::{HEIRS_WITHIN, Trial};
 use super::world::World;
 use crate::gate::{Gate, Mode};
 use crate::process::Phase;
+use crate::task::spawn;
 use zk_inputs::Random;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +135,7 @@ impl Nemesis {
         let trial = Arc::clone(&self.trial);
         self.link("client stalled", |world, id| {
             world.stall_link(id, Duration::ZERO, down);
-            tokio::spawn(async move {
+            spawn(async move {
                 tokio::time::sleep(before).await;
                 trial.world.lock().unwrap().stall_link(id, up, Duration::ZERO);
                 tokio::time::sleep(up + after).await;
@@ -185,7 +186,7 @@ impl Nemesis {
         let world = &mut *self.trial.world.lock().unwrap();
         world.journal.strike("process paused");
         world.journal.note(|| format!("process {process} for {time:?}"));
-        tokio::spawn(async move {
+        spawn(async move {
             tokio::time::sleep(time).await;
             gate.set(Mode::Open, false);
         });
@@ -203,7 +204,7 @@ fn isolate(trial: &Arc<Trial>, id: ServerId, time: Duration) {
     world.journal.note(|| format!("zk{id}"));
     world.stall_peer(id, time, time);
     let trial = Arc::clone(trial);
-    tokio::spawn(async move {
+    spawn(async move {
         tokio::time::sleep(time).await;
         trial.world.lock().unwrap().break_peer(id);
     });
@@ -213,7 +214,7 @@ fn isolate(trial: &Arc<Trial>, id: ServerId, time: Duration) {
 /// of them may wait there while a write of the other is carried out.
 pub(super) fn delay_a_follower(trial: &Arc<Trial>, mut random: Random) {
     let trial = Arc::clone(trial);
-    tokio::spawn(async move {
+    spawn(async move {
         tokio::time::sleep(random.time(HEIRS_WITHIN)).await;
         let id = random.within(1..trial.servers.end as u64) as ServerId;
         let world = &mut *trial.world.lock().unwrap();

@@ -18,6 +18,7 @@ use crate::gate::Gate;
 use crate::journal::FOLDER;
 use crate::link::Party;
 use crate::process::Phase;
+use crate::task::spawn;
 use crate::wire::Dialer;
 use zk_inputs::Random;
 
@@ -60,9 +61,9 @@ pub(super) async fn live(trial: Arc<Trial>, process: usize, mut random: Random) 
         let mut life = Life::begin(&trial, process, None, random.fork());
         let gate = Arc::clone(&life.gate);
         if random.percent(30) {
-            tokio::spawn(gate.guard(ask_in_vain(Arc::clone(&trial), life.client.clone())));
+            spawn(gate.guard(ask_in_vain(Arc::clone(&trial), life.client.clone())));
         }
-        let work = tokio::spawn(gate.guard(async move { life.run().await }));
+        let work = spawn(gate.guard(async move { life.run().await }));
         if let Some(Some(ticket)) = work.await.unwrap() {
             // The process is restarted, perhaps by mistake twice.
             let heirs = if random.percent(50) { 2 } else { 1 };
@@ -75,7 +76,7 @@ pub(super) async fn live(trial: Arc<Trial>, process: usize, mut random: Random) 
                     progress.processes += 1;
                     progress.processes - 1
                 };
-                tokio::spawn(inherit(Arc::clone(&trial), process, ticket.clone(), random.fork()));
+                spawn(inherit(Arc::clone(&trial), process, ticket.clone(), random.fork()));
             }
         }
     }
@@ -123,7 +124,7 @@ impl Life {
         trial.progress.lock().unwrap().gates.insert(process, Arc::clone(&gate));
         let party = Party::Process(process);
         let (client, driver) = connect(&trial, party, trial.servers.clone(), session, &mut random);
-        tokio::spawn(gate.guard(driver));
+        spawn(gate.guard(driver));
         Self { trial, process, gate, client, random }
     }
 
@@ -250,7 +251,7 @@ fn connect(
 pub(super) async fn prepare(trial: &Trial, random: &mut Random) -> Result<(), zk_client::Error> {
     let leader = LEADER..LEADER + 1;
     let (client, driver) = connect(trial, Party::Operator, leader, None, random);
-    let driver = tokio::spawn(driver);
+    let driver = spawn(driver);
     client.create(COUNTER, b"", &CreateOptions::persistent()).await?;
     let read_only = [Acl::new(zk_client::Perms::READ, zk_client::Id::ANYONE)];
     let options = CreateOptions::persistent().with_acl(&read_only);

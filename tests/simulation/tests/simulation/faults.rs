@@ -5,7 +5,8 @@
 //! a turn, and pairs are of faults that strike alone. `ZK_SIM_PAIRS` is the number of pairs that
 //! each family runs, spread evenly over all of them; with `ZK_SOAK` all pairs run, unless that says
 //! otherwise. `ZK_SIM_FAMILY` chooses one family. A run that fails is printed with the command that
-//! runs it alone and prints its trace. With `ZK_SIM_COUNT` the others run all the same.
+//! runs it alone and prints its trace, and with one that makes a page of it. With `ZK_SIM_COUNT` all
+//! others run, too.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -125,7 +126,9 @@ fn run(
     Err(format!(
         "{family:?}, {servers:?}, {latency} ms, '{faults}': {violation}\nreplay: \
          ZK_SIM_FAMILY={family:?} ZK_SIM_SERVERS={servers:?} ZK_SIM_LATENCY={latency} \
-         ZK_SIM_FAULTS='{faults}' cargo test -p zk-simulation trace_of_faults -- --nocapture"
+         ZK_SIM_FAULTS='{faults}' cargo test -p zk-simulation trace_of_faults -- --nocapture\nas \
+         a page: cargo run --release --example simulated -- {family:?} {servers:?} {latency} \
+         '{faults}' page.html"
     ))
 }
 

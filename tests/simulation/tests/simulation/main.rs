@@ -17,7 +17,7 @@ use zk_simulation::expected_events::{
     ANY_FAMILY, BARRIER, COUNTER, DOUBLE_BARRIER, ELECTION, ENSEMBLE, FOLLOWED, GROUP, ONE_LEVEL,
     PARTITIONER, RELATIVES, REQUEUE, SEMAPHORE, SEVERAL_NODES, SHARED, TWO_LEVELS,
 };
-use zk_simulation::{Family, Outcome, ensemble};
+use zk_simulation::{Family, Outcome, Trace, ensemble};
 
 const DEFAULT_SEEDS: u64 = 125;
 const SOAK_SEEDS: u64 = 10_000;
@@ -59,7 +59,7 @@ fn run(model: Model, seed: u64) -> Outcome {
     catch_unwind(AssertUnwindSafe(|| model.run(seed, false))).unwrap_or_else(|panic| Outcome {
         counts: BTreeMap::new(),
         violation: Some(panic_message(&*panic)),
-        trace: String::new(),
+        trace: Trace::default(),
     })
 }
 
@@ -236,7 +236,7 @@ fn the_value_in_memory_only_moves_forward_and_is_never_current_while_cut_off() {
 fn a_seed_decides_everything() {
     for (model, seed) in Model::all().flat_map(|model| [(model, 1), (model, 2)]) {
         let name = model.name();
-        let run = || model.run(seed, true).trace;
+        let run = || model.run(seed, true).trace.to_string();
         let (one, two) = (run(), run());
         assert!(one.lines().count() > 300, "{name}, seed {seed} tells next to nothing");
         let differs = one.lines().zip(two.lines()).find(|(one, two)| one != two);
