@@ -1,4 +1,5 @@
-//! Our locks in one queue with the lock of the crate `zookeeper-client`.
+//! Our locks in one queue with the lock of the crate `zookeeper-client`: with `ZK_SOAK=1` alone,
+//! since that crate takes longer to build than all others here take to run.
 
 use std::env;
 
@@ -11,6 +12,9 @@ use crate::locks::{Counter, TURNS, done, ours};
 
 #[tokio::test]
 async fn the_lock_of_zookeeper_client_and_ours_never_hold_together() -> Result<()> {
+    if env::var_os("ZK_SOAK").is_none() {
+        return Ok(());
+    }
     let peer = env::var_os("ZK_INTEROP_PEER")
         .context("ZK_INTEROP_PEER is not set; tests/run builds interop/peer_lock.rs and sets it")?;
     let (server, counter) = (Standalone::start().await?, Counter::new()?);
