@@ -6,6 +6,8 @@
 //! commands mean.
 
 use std::collections::VecDeque;
+use std::env;
+use std::ffi::OsStr;
 use std::io::pipe;
 use std::path::Path;
 use std::process::Stdio;
@@ -221,10 +223,16 @@ pub struct Curator(Program);
 
 /// The command that runs a source file of Java with Curator.
 pub fn with_curator(source: &Path) -> Result<Command> {
+    let mut command = with_classes(OsStr::new(CURATOR_JARS))?;
+    command.arg(source);
+    Ok(command)
+}
+
+fn with_classes(path: &OsStr) -> Result<Command> {
     let java = find_java().context("no Java found; tests/run installs it")?;
     let mut command = Command::new(java);
     command.args(JVM_FLAGS.split(' ')).arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn");
-    command.args(["-classpath", CURATOR_JARS]).arg(source);
+    command.arg("-classpath").arg(path);
     Ok(command)
 }
 
@@ -236,8 +244,19 @@ impl Curator {
 
     /// The same with another session timeout than four seconds. It pings after a third of that.
     pub async fn connect_for(address: &str, session: Duration) -> Result<Self> {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../interop/CuratorPeer.java");
-        let mut command = with_curator(&source)?;
+        // Java compiles a source file each time, which takes longer than most tests.
+        let mut command = match env::var_os("ZK_INTEROP_CURATOR") {
+            Some(compiled) => {
+                let jars = OsStr::new(CURATOR_JARS);
+                let mut classes = with_classes(&[&*compiled, jars].join(OsStr::new(":")))?;
+                classes.arg("CuratorPeer");
+                classes
+            }
+            None => {
+                let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+                with_curator(&manifest.join("../interop/CuratorPeer.java"))?
+            }
+        };
         command.arg(address).arg(session.as_millis().to_string());
         let mut curator = Self(Program::start(command)?);
         curator.says("ready").await?;
