@@ -5,8 +5,8 @@
 //! a turn, and pairs are of faults that strike alone. `ZK_SIM_PAIRS` is the number of pairs that
 //! each family runs, spread evenly over all of them; with `ZK_SOAK` all pairs run, unless that says
 //! otherwise. `ZK_SIM_FAMILY` chooses one family. A run that fails is printed with the command that
-//! runs it alone and prints its trace, and with one that makes a page of it. With `ZK_SIM_COUNT` all
-//! others run, too.
+//! runs it alone and prints its trace, and with one that makes a page of it. With `ZK_SIM_COUNT`
+//! the others run all the same.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;

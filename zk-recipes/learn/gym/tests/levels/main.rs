@@ -7,6 +7,10 @@
 #[expect(dead_code, reason = "the tour puts the programs to its own tests")]
 mod naive;
 
+#[path = "../../../../examples/textbook_lock.rs"]
+#[expect(dead_code, reason = "it is also a program")]
+mod textbook_lock;
+
 #[path = "../../solutions/mod.rs"]
 mod solutions;
 
@@ -78,6 +82,34 @@ fn the_last_solution_passes_every_level_of_its_kind() {
         let solution = solutions::solution(9).unwrap();
         let verdict = examine(&LEVELS[level - 1], &solution, Effort::new(28, 100, 100));
         assert!(matches!(verdict.result, Finding::Passed(_)), "{verdict}");
+    }
+}
+
+/// The textbook lock.
+struct Textbook;
+
+impl Lock for Textbook {
+    type Held = String;
+
+    async fn acquire(&self, client: &Client) -> Result<String> {
+        Ok(textbook_lock::acquire(client).await?)
+    }
+
+    async fn release(&self, client: &Client, held: String) -> Result<()> {
+        Ok(client.delete(&held, None).await?)
+    }
+}
+
+#[test]
+fn the_textbook_lock_holds_while_processes_die_and_breaks_when_a_reply_is_lost() {
+    let textbook = Solution::lock(|_| Textbook);
+    for level in &LEVELS[..3] {
+        let verdict = examine(level, &textbook, EFFORT);
+        assert!(matches!(verdict.result, Finding::Passed(_)), "{verdict}");
+    }
+    for level in [&LEVELS[3], &LEVELS[8]] {
+        let verdict = examine(level, &textbook, EFFORT);
+        assert!(matches!(verdict.result, Finding::Broken(_)), "{verdict}");
     }
 }
 
