@@ -20,7 +20,7 @@ pub(crate) const NAME: &str = "zk.test";
 /// Of each machine, the number in its addresses.
 static NUMBERS: AtomicU8 = AtomicU8::new(1);
 
-/// A machine. Dropping it ends its processes' network.
+/// A machine. It is to be dropped behind its contenders, whose network ends with it.
 pub(crate) struct Machine {
     number: u8,
     /// It keeps the namespace, and ends with this process.
@@ -111,7 +111,8 @@ impl Machine {
         self.run(&[&["ip", "neighbour", "replace", &address], &poisoned[..]].concat())
     }
 
-    /// Moves the servers to another address of their network. What is sent to the old one vanishes.
+    /// Moves the servers to another address of their network. What is sent to the old one vanishes,
+    /// since a new namespace forwards nothing.
     pub(crate) fn servers_move(&self, from: u8, to: u8) -> Result<()> {
         let near = self.cable();
         // With the first address of a network, the kernel deletes the later ones.
@@ -156,7 +157,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // Neither fails for a child, which is reaped.
+        // A child can be killed and waited for, also if it has ended.
         self.holder.kill().ok();
         self.holder.wait().ok();
     }

@@ -115,20 +115,26 @@ fn run(
     strikes: &[Strike],
 ) -> Result<usize, String> {
     let run = || planned::run(family, servers, latency, strikes, false);
-    let (struck, violation) = match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(course) => (course.struck, course.outcome.violation),
-        Err(panic) => (0, Some(panic_message(&*panic))),
+    // A panic leaves no trace for a page.
+    let (struck, violation, has_page) = match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(course) => (course.struck, course.outcome.violation, true),
+        Err(panic) => (0, Some(panic_message(&*panic)), false),
     };
     let Some(violation) = violation else {
         return Ok(struck);
     };
     let faults = strikes.iter().map(Strike::to_string).collect::<Vec<_>>().join(" ");
+    let page = match has_page {
+        true => format!(
+            "\nas a page: cargo run --release --example simulated -- {family:?} {servers:?} \
+             {latency} '{faults}' page.html"
+        ),
+        false => String::new(),
+    };
     Err(format!(
         "{family:?}, {servers:?}, {latency} ms, '{faults}': {violation}\nreplay: \
          ZK_SIM_FAMILY={family:?} ZK_SIM_SERVERS={servers:?} ZK_SIM_LATENCY={latency} \
-         ZK_SIM_FAULTS='{faults}' cargo test -p zk-simulation trace_of_faults -- --nocapture\nas \
-         a page: cargo run --release --example simulated -- {family:?} {servers:?} {latency} \
-         '{faults}' page.html"
+         ZK_SIM_FAULTS='{faults}' cargo test -p zk-simulation trace_of_faults -- --nocapture{page}"
     ))
 }
 

@@ -29,7 +29,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => return Err("servers are Apache or Keeper".into()),
     };
     let strikes = faults.split_whitespace().map(str::parse).collect::<Result<Vec<Strike>, _>>()?;
-    let outcome = planned::run(chosen, servers, latency.parse()?, &strikes, true).outcome;
+    let course = planned::run(chosen, servers, latency.parse()?, &strikes, true);
+    if course.struck < strikes.len() {
+        println!("{} of {} faults strike", course.struck, strikes.len());
+    }
+    let outcome = course.outcome;
     let title = format!("{family} on {servers:?} servers, {latency} ms, with '{faults}'");
     let scene = scene(&title, &outcome.trace, outcome.violation);
     println!("{title}: {}", scene.verdict.text);
@@ -52,20 +56,24 @@ fn scene(title: &str, trace: &Trace, violation: Option<String>) -> Scene {
         entries.push(Entry::Frame { at: *at, connection, from, payload });
     }
     let mut scene = recorded(title, &entries, Duration::ZERO);
-    let lines = trace.0.iter().filter_map(|(at, told)| match told {
-        // Those on frames are said by the frames, and those that are indented by the replies.
-        Told::Line(line) if !line.starts_with("net ") && !line.starts_with(' ') => {
-            Some(Event::Note {
+    // The frames of the scene are those of the trace, in its order.
+    let mut frames = std::mem::take(&mut scene.events).into_iter();
+    for (at, told) in &trace.0 {
+        let event = match told {
+            Told::Frame { .. } => frames.next(),
+            // Those on frames are said by the frames, and those that are indented by the replies.
+            Told::Line(line) if line.starts_with("net ") || line.starts_with(' ') => continue,
+            Told::Line(line) => Some(Event::Note {
                 at_us: micros(*at),
                 who: "server".to_owned(),
                 text: line.clone(),
                 tone: if line.starts_with(['!', 'V']) { Tone::Bad } else { Tone::Plain },
-            })
-        }
-        _ => None,
-    });
-    scene.events.extend(lines);
-    scene.events.sort_by_key(Event::at_us);
+            }),
+        };
+        // What is beyond the bound of a scene is left out.
+        let Some(event) = event else { break };
+        scene.events.push(event);
+    }
     scene.states = vec![State::default(); scene.events.len().max(1)];
     scene.ended_us = scene.events.last().map_or(0, Event::at_us);
     scene.script.until_ms = scene.ended_us / 1000;
