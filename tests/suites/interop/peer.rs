@@ -1,5 +1,5 @@
-//! Our locks in one queue with the lock of the crate `zookeeper-client`: with `ZK_SOAK=1` alone,
-//! since that crate takes longer to build than all others here take to run.
+//! Our locks in one queue with the lock of the crate `zookeeper-client`. It runs only with
+//! `ZK_SOAK=1`, since to build that crate takes longer than most of what runs here.
 
 use std::env;
 

@@ -18,7 +18,9 @@ use zk_client::{Acl, Client, CreateOptions};
 use zk_recipes::{Guard, Lock, LockState};
 use zk_test_support::capture::Capture;
 use zk_test_support::contender::Contender;
-use zk_test_support::history::{Event, History, Ledger, Mode, Problem, Store, check};
+use zk_test_support::history::{
+    History, Ledger, Mode, Problem, Store, check, has_lost, has_written,
+};
 use zk_test_support::relay::Relay;
 use zk_test_support::server::{Ensemble, ServerConfig};
 
@@ -76,23 +78,10 @@ impl Fight {
 
 /// Waits until the rival has written, and returns the history up to then.
 async fn decided(store: &Store) -> Result<History> {
-    let decided = timeout(DEADLINE, store.wait_for(|history| wrote(history, "rival"))).await;
+    let decided = timeout(DEADLINE, store.wait_for(|history| has_written(history, "rival"))).await;
     let history = store.history();
     decided.with_context(|| format!("the rival does not get in: {history:?}"))??;
     Ok(history)
-}
-
-/// True if the history holds an event of the writer that matches `event`.
-fn says(history: &History, writer: &str, event: fn(&Event) -> bool) -> bool {
-    history.iter().any(|entry| entry.writer == writer && event(&entry.event))
-}
-
-fn wrote(history: &History, writer: &str) -> bool {
-    says(history, writer, |event| matches!(event, Event::Write { .. }))
-}
-
-fn lost(history: &History, writer: &str) -> bool {
-    says(history, writer, |event| matches!(event, Event::Lost(_)))
 }
 
 /// The member to cut off while a holder is connected to it.
@@ -140,8 +129,8 @@ async fn partition(whom: Cut) -> Result<()> {
     ensure!(mode.is_some(), "the server that was cut off has given up, which proves nothing");
 
     check(&in_time).ensure_flawless()?;
-    ensure!(lost(&in_time, "holder"), "{in_time:?}");
-    ensure!(!lost(&too_late, "holder"), "{too_late:?}");
+    ensure!(has_lost(&in_time, "holder"), "{in_time:?}");
+    ensure!(!has_lost(&too_late, "holder"), "{too_late:?}");
     let problems = check(&too_late).problems;
     let [Problem::DoubleOwner { holder, intruder }] = &problems[..] else {
         bail!("it was to be shown that mere contact does not do: {problems:?}");
@@ -214,7 +203,7 @@ impl Duel {
     async fn judge(self) -> Result<()> {
         let history = decided(&self.store).await?;
         check(&history).ensure_flawless()?;
-        ensure!(lost(&history, "holder"), "{history:?}");
+        ensure!(has_lost(&history, "holder"), "{history:?}");
         Ok(())
     }
 }

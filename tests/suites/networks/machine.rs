@@ -20,7 +20,7 @@ pub(crate) const NAME: &str = "zk.test";
 /// Of each machine, the number in its addresses.
 static NUMBERS: AtomicU8 = AtomicU8::new(1);
 
-/// A machine. It is to be dropped behind its contenders, whose network ends with it.
+/// A machine. It is to be dropped after its contenders, whose network ends with it.
 pub(crate) struct Machine {
     number: u8,
     /// It keeps the namespace, and ends with this process.
@@ -93,22 +93,18 @@ impl Machine {
     }
 
     pub(crate) fn cut(&self, cut: Cut) -> Result<()> {
-        let (near, here, there) = (self.cable(), self.host(1), self.host(2));
-        let poisoned = ["lladdr", NOBODY, "nud", "permanent", "dev"];
         if matches!(cut, Cut::ToIt | Cut::Both) {
-            ip(&[&["neighbour", "replace", &there], &poisoned[..], &[&near]].concat())?;
+            ip(&swallowing(&self.host(2), &self.cable()))?;
         }
         if matches!(cut, Cut::FromIt | Cut::Both) {
-            self.run(&[&["ip", "neighbour", "replace", &here], &poisoned[..], &["zk"]].concat())?;
+            self.swallows(1)?;
         }
         Ok(())
     }
 
-    /// Lets an address of the servers' network swallow all that is sent to it.
+    /// Lets an address of the servers' network swallow all that the machine sends to it.
     pub(crate) fn swallows(&self, last: u8) -> Result<()> {
-        let address = self.host(last);
-        let poisoned = ["lladdr", NOBODY, "nud", "permanent", "dev", "zk"];
-        self.run(&[&["ip", "neighbour", "replace", &address], &poisoned[..]].concat())
+        self.run(&[&["ip"], &swallowing(&self.host(last), "zk")[..]].concat())
     }
 
     /// Moves the servers to another address of their network. What is sent to the old one vanishes,
@@ -140,12 +136,11 @@ impl Machine {
         format!("zk{}", self.number)
     }
 
+    /// The options of nsenter.
     fn namespaces(&self) -> [String; 2] {
-        let of = self.holder.id();
-        ["net", "mnt"].map(|kind| {
-            let option = if kind == "net" { "net" } else { "mount" };
-            format!("--{option}=/proc/{of}/ns/{kind}")
-        })
+        let holder = self.holder.id();
+        [("net", "net"), ("mount", "mnt")]
+            .map(|(option, kind)| format!("--{option}=/proc/{holder}/ns/{kind}"))
     }
 
     /// Runs a command on this machine.
@@ -161,6 +156,11 @@ impl Drop for Machine {
         self.holder.kill().ok();
         self.holder.wait().ok();
     }
+}
+
+/// What `ip` is told so that nothing that is sent to this address arrives.
+fn swallowing<'a>(address: &'a str, device: &'a str) -> [&'a str; 9] {
+    ["neighbour", "replace", address, "lladdr", NOBODY, "nud", "permanent", "dev", device]
 }
 
 fn ip(arguments: &[&str]) -> Result<()> {

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use tokio::time::timeout;
 use zk_client::{Client, SessionId};
 use zk_test_support::contender::Contender;
-use zk_test_support::history::{Event, Mode, Store, check};
+use zk_test_support::history::{History, Mode, Store, check, has_lost, has_written};
 use zk_test_support::server::{ServerConfig, Standalone};
 
 use machine::{Cut, Machine, NAME};
@@ -82,21 +82,10 @@ impl Field {
         Ok((holder, rival))
     }
 
-    /// Waits until a writer has said so to the store.
-    async fn until(&self, writer: &str, said: fn(&Event) -> bool) -> Result<()> {
-        let says = self.store.wait_for(|history| {
-            history.iter().any(|entry| entry.writer == writer && said(&entry.event))
-        });
-        let says = timeout(PATIENCE, says).await;
-        says.with_context(|| format!("{writer} does not: {:?}", self.store.history()))?
-    }
-
-    async fn rival_writes(&self) -> Result<()> {
-        self.until("rival", |event| matches!(event, Event::Write { .. })).await
-    }
-
-    async fn holder_lost(&self) -> Result<()> {
-        self.until("holder", |event| matches!(event, Event::Lost(_))).await
+    /// Waits until the history fulfils a condition.
+    async fn until(&self, condition: impl Fn(&History) -> bool) -> Result<()> {
+        let reached = timeout(PATIENCE, self.store.wait_for(condition)).await;
+        reached.with_context(|| format!("{:?}", self.store.history()))?
     }
 
     /// The session of the contender that holds the lock.
@@ -122,50 +111,47 @@ async fn done(contender: Contender) -> Result<()> {
     timeout(PATIENCE, contender.done()).await.context("a contender has no end")?
 }
 
-/// A holder stops before its rival begins, whichever direction of its cable fails.
-async fn cut(cut: Cut) -> Result<()> {
+/// A holder, which may be stopped meanwhile, stops before its rival begins, whichever direction of
+/// its cable fails.
+async fn cut(cut: Cut, is_stopped: bool) -> Result<()> {
     let Some(field) = Field::that_can(&["all", "cables"]).await? else { return Ok(()) };
     let (here, there) = (Machine::start()?, Machine::start()?);
     let (mut holder, rival) = field.duel(&here, &there).await?;
+    if is_stopped {
+        holder.pause().await?;
+        field.store.paused("holder");
+    }
     here.cut(cut)?;
-    field.rival_writes().await?;
-    field.holder_lost().await?;
-    field.is_flawless()?;
+    field.until(|history| has_written(history, "rival")).await?;
+    // It may write from now on. Nobody can have told one that was stopped that the lock is lost.
+    holder.tell("go").await?;
+    if is_stopped {
+        holder.resume()?;
+    }
+    field.until(|history| has_lost(history, "holder")).await?;
+    done(holder).await?;
     done(rival).await?;
-    Ok(holder.kill().await?)
+    field.is_flawless()
 }
 
 #[tokio::test]
 async fn a_holder_that_nobody_hears_stops_before_a_rival_begins() -> Result<()> {
-    cut(Cut::FromIt).await
+    cut(Cut::FromIt, false).await
 }
 
 #[tokio::test]
 async fn a_holder_that_hears_nobody_stops_before_a_rival_begins() -> Result<()> {
-    cut(Cut::ToIt).await
+    cut(Cut::ToIt, false).await
 }
 
 #[tokio::test]
 async fn a_holder_that_is_cut_off_stops_before_a_rival_begins() -> Result<()> {
-    cut(Cut::Both).await
+    cut(Cut::Both, false).await
 }
 
 #[tokio::test]
 async fn a_holder_that_was_stopped_behind_a_cut_does_not_write_when_it_goes_on() -> Result<()> {
-    let Some(field) = Field::that_can(&["all", "cables"]).await? else { return Ok(()) };
-    let (here, there) = (Machine::start()?, Machine::start()?);
-    let (mut holder, rival) = field.duel(&here, &there).await?;
-    holder.pause().await?;
-    field.store.paused("holder");
-    here.cut(Cut::Both)?;
-    field.rival_writes().await?;
-    // It may write at once, and nobody can have told it that it has lost the lock.
-    holder.tell("go").await?;
-    holder.resume()?;
-    field.holder_lost().await?;
-    field.is_flawless()?;
-    done(rival).await?;
-    Ok(holder.kill().await?)
+    cut(Cut::Both, true).await
 }
 
 #[tokio::test]

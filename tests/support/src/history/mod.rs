@@ -57,6 +57,20 @@ pub enum Event {
     Gone,
 }
 
+/// True if this writer has written.
+pub fn has_written(history: &History, writer: &str) -> bool {
+    has_said(history, writer, |event| matches!(event, Event::Write { .. }))
+}
+
+/// True if this writer has found out that it lost the lock.
+pub fn has_lost(history: &History, writer: &str) -> bool {
+    has_said(history, writer, |event| matches!(event, Event::Lost(_)))
+}
+
+fn has_said(history: &History, writer: &str, event: fn(&Event) -> bool) -> bool {
+    history.iter().any(|entry| entry.writer == writer && event(&entry.event))
+}
+
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { at: _, writer, event } = self;

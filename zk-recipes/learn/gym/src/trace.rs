@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use zk_playground::{
-    Event as Shown, Fate, FrameEvent as ShownFrame, Role, Scene, State, Tone, Verdict, recorded,
+    Event as Shown, Fate, FrameEvent as ShownFrame, Role, Scene, Tone, Verdict, recorded,
 };
 use zk_tap::Side;
 use zk_tap::recording::Entry;
@@ -28,6 +28,7 @@ pub(crate) fn scene(title: &str, record: &Record, reason: &str) -> Option<Scene>
     let entries = frames.clone().map(entry).collect::<Vec<_>>();
     let mut scene = recorded(title, &entries, Duration::ZERO);
     let mut shown = std::mem::take(&mut scene.events).into_iter();
+    let mut events = Vec::new();
     for event in &record.events {
         let event = match event {
             Event::Frame(_) => match (shown.next(), frames.next()) {
@@ -43,11 +44,9 @@ pub(crate) fn scene(title: &str, record: &Record, reason: &str) -> Option<Scene>
                 Shown::Note { at_us, who, text: text.clone(), tone }
             }
         };
-        scene.events.push(event);
+        events.push(event);
     }
-    scene.states = vec![State::default(); scene.events.len().max(1)];
-    scene.ended_us = scene.events.last().map_or(0, Shown::at_us);
-    scene.script.until_ms = scene.ended_us / 1000;
+    scene.set_events(events);
     let mut names = Vec::new();
     for event in &scene.events {
         let who = match event {

@@ -10,7 +10,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use zk_playground::{Event, Scene, State, Tone, Verdict, page, recorded};
+use zk_playground::{Event, Scene, Tone, Verdict, page, recorded};
 use zk_simulation::planned::{self, Strike};
 use zk_simulation::{Family, Servers, Told, Trace};
 use zk_tap::Side;
@@ -58,6 +58,7 @@ fn scene(title: &str, trace: &Trace, violation: Option<String>) -> Scene {
     let mut scene = recorded(title, &entries, Duration::ZERO);
     // The frames of the scene are those of the trace, in its order.
     let mut frames = std::mem::take(&mut scene.events).into_iter();
+    let mut events = Vec::new();
     for (at, told) in &trace.0 {
         let event = match told {
             Told::Frame { .. } => frames.next(),
@@ -72,11 +73,9 @@ fn scene(title: &str, trace: &Trace, violation: Option<String>) -> Scene {
         };
         // What is beyond the bound of a scene is left out.
         let Some(event) = event else { break };
-        scene.events.push(event);
+        events.push(event);
     }
-    scene.states = vec![State::default(); scene.events.len().max(1)];
-    scene.ended_us = scene.events.last().map_or(0, Event::at_us);
-    scene.script.until_ms = scene.ended_us / 1000;
+    scene.set_events(events);
     match violation {
         Some(violation) => {
             let is_told = |event: &&Event| match event {

@@ -85,6 +85,16 @@ pub enum Event {
     },
 }
 
+impl Scene {
+    /// Shows these events, of which nobody has recorded what the server and the clients then held.
+    pub fn set_events(&mut self, events: Vec<Event>) {
+        self.states = vec![State::default(); events.len().max(1)];
+        self.ended_us = events.last().map_or(0, Event::at_us);
+        self.script.until_ms = self.ended_us / 1000;
+        self.events = events;
+    }
+}
+
 impl Event {
     /// When it happened.
     pub fn at_us(&self) -> u64 {

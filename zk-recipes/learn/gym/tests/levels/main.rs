@@ -7,10 +7,6 @@
 #[expect(dead_code, reason = "the tour puts the programs to its own tests")]
 mod naive;
 
-#[path = "../../../../examples/textbook_lock.rs"]
-#[expect(dead_code, reason = "it is also a program")]
-mod textbook_lock;
-
 #[path = "../../solutions/mod.rs"]
 mod solutions;
 
@@ -85,31 +81,19 @@ fn the_last_solution_passes_every_level_of_its_kind() {
     }
 }
 
-/// The textbook lock.
-struct Textbook;
-
-impl Lock for Textbook {
-    type Held = String;
-
-    async fn acquire(&self, client: &Client) -> Result<String> {
-        Ok(textbook_lock::acquire(client).await?)
-    }
-
-    async fn release(&self, client: &Client, held: String) -> Result<()> {
-        Ok(client.delete(&held, None).await?)
-    }
-}
-
 #[test]
 fn the_textbook_lock_holds_while_processes_die_and_breaks_when_a_reply_is_lost() {
-    let textbook = Solution::lock(|_| Textbook);
+    let textbook = Solution::textbook();
     for level in &LEVELS[..3] {
         let verdict = examine(level, &textbook, EFFORT);
         assert!(matches!(verdict.result, Finding::Passed(_)), "{verdict}");
     }
+    // A reply is lost, and its node blocks everybody.
     for level in [&LEVELS[3], &LEVELS[8]] {
-        let verdict = examine(level, &textbook, EFFORT);
-        assert!(matches!(verdict.result, Finding::Broken(_)), "{verdict}");
+        match examine(level, &textbook, EFFORT).result {
+            Finding::Broken(broken) => assert_eq!(broken.kind, Break::Stuck, "{broken}"),
+            other => panic!("{other:?}"),
+        }
     }
 }
 
