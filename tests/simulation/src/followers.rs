@@ -15,7 +15,7 @@ use super::judge::{self, LockRequest};
 use super::process::{Phase, Trial, Who};
 use super::shown::{Followed, VALUE, until};
 use super::work::unless_given_up;
-use super::{Family, SESSION, TURNS};
+use super::{Family, SESSION};
 use crate::task::spawn;
 use zk_inputs::Random;
 
@@ -140,7 +140,7 @@ impl Follower {
         let mut turns = 0;
         while self.trial.phase() < Phase::Idle {
             let is_over = self.trial.calm_is_over();
-            if turns >= TURNS {
+            if turns >= self.trial.turns() {
                 is_over.await;
                 break;
             }

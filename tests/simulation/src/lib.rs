@@ -114,8 +114,7 @@ const SESSION: Duration = Duration::from_millis(TIMEOUTS.1 + 2 * TICK);
 
 const TICK: u64 = 100;
 
-/// How often every contender must get the lock in the calm, and within what time.
-const TURNS: u32 = 2;
+/// Within what time every contender must get the lock in the calm.
 const TURNS_WITHIN: Duration = Duration::from_secs(30);
 
 /// How many turns every contender has before something disturbs them, and within what time.
@@ -434,8 +433,9 @@ impl Simulation {
 
     /// Waits until everybody has had their turns.
     async fn all_are_served(&self) -> Result<(), String> {
+        let turns = self.trial.turns();
         let is_served = |progress: &process::Progress, name: &Name| {
-            progress.served.get(name).is_some_and(|turns| *turns >= TURNS)
+            progress.served.get(name).is_some_and(|had| *had >= turns)
         };
         self.until("gets the lock", TURNS_WITHIN, is_served).await
     }

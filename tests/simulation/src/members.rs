@@ -31,7 +31,7 @@ impl Job {
         tokio::time::sleep(self.random.millis(0..60)).await;
         let group = Group::new(&self.client, FOLDER).unwrap();
         let turns = self.trial.progress.lock().unwrap().served.get(&self.who.name).copied();
-        if turns.is_some_and(|turns| turns >= super::TURNS) {
+        if turns.is_some_and(|turns| turns >= self.trial.turns()) {
             return self.rest(&group).await;
         }
         let time = self.random.millis(0..1500);

@@ -1,7 +1,8 @@
 //! Runs with few faults, each at a chosen frame, instead of a storm that a seed draws.
 //!
-//! Contenders take their turns, on links of one latency. The frames of their connections are
-//! numbered as they arrive, without pings, and each fault strikes at the frame with its number.
+//! Contenders take their turns, on links of one latency, and rest once they have had some since
+//! anything happened. The frames of their connections are numbered as they arrive, without pings,
+//! and each fault strikes at the frame with its number.
 //! What must hold is what must hold in a storm and after it. The servers are Apache's, or those in
 //! which each lost connection is the end of a session.
 
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use zk_client::{Client, SessionId};
 use zk_embedded::ErrorCode;
 
@@ -21,13 +22,21 @@ use super::gate::Mode;
 use super::journal::nodes;
 use super::nemesis::{UNPROVEN, kill};
 use super::network::{Shared, World};
-use super::process::Trial;
+use super::process::{Phase, Trial};
 use super::{Family, Outcome, Servers};
 use crate::task::spawn;
 
 /// The session timeout of the contenders. A third of it is enough for two round trips on the
 /// slowest link.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// About half the time that a contender waits and holds in a turn, without what links take.
+const TURN: Duration = Duration::from_millis(60);
+
+/// How many turns a contender takes one after the other when something has happened, and how long
+/// it rests before each further one: it would show little that those have not shown.
+const TURNS: u32 = 4;
+const REST: Duration = Duration::from_millis(1250);
 
 /// What goes wrong at a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +190,7 @@ pub(super) struct Script {
     strikes: Vec<Strike>,
     frames: Vec<Frame>,
     struck: usize,
+    ended: usize,
     is_over: bool,
     due: VecDeque<Due>,
     wanted: Arc<Notify>,
@@ -211,6 +221,11 @@ impl Script {
         self.struck += 1;
     }
 
+    /// How often a fault has struck or come to its end.
+    pub(super) fn changes(&self) -> usize {
+        self.struck + self.ended
+    }
+
     /// Leaves a fault to [`carry_out`].
     pub(super) fn leave(&mut self, fault: Fault, process: usize, session: Option<SessionId>) {
         self.due.push_back(Due { fault, process, session });
@@ -221,6 +236,31 @@ impl Script {
     pub(super) fn end(&mut self) {
         self.is_over = true;
         self.latency = Duration::from_millis(2);
+    }
+}
+
+/// How fast a contender takes its turns.
+#[derive(Default)]
+pub(super) struct Pace {
+    turns: u32,
+    since: Option<(Phase, usize)>,
+}
+
+impl Pace {
+    /// Rests before a turn, if the contender had some since anything happened.
+    pub(super) async fn keep(&mut self, trial: &Trial) {
+        if !trial.is_planned {
+            return;
+        }
+        let changed = trial.changed.notified();
+        let now = Some((trial.phase(), with_script(&trial.world, |script| script.changes())));
+        if self.since != now {
+            (self.since, self.turns) = (now, 0);
+        }
+        self.turns += 1;
+        if self.turns > TURNS {
+            drop(timeout(REST, changed).await);
+        }
     }
 }
 
@@ -326,11 +366,21 @@ fn stop(trial: &Arc<Trial>, process: usize, time: Duration) -> bool {
     gate.set(Mode::Frozen, false);
     let trial = Arc::clone(trial);
     spawn(async move {
-        sleep(time).await;
+        // Others are to hold the lock when it goes on.
+        let turn = with_script(&trial.world, |script| 4 * script.latency) + TURN;
+        sleep(time - turn).await;
+        has_ended(&trial);
+        sleep(turn).await;
         trial.progress.lock().unwrap().woken.insert(process, super::clock::now());
         gate.set(Mode::Open, false);
     });
     true
+}
+
+/// Makes contenders take turns again, now that a fault has come to its end.
+fn has_ended(trial: &Trial) {
+    with_script(&trial.world, |script| script.ended += 1);
+    trial.changed.notify_waiters();
 }
 
 fn later(trial: &Arc<Trial>, time: Duration, act: impl FnOnce(&mut World) + Send + 'static) {
@@ -338,5 +388,6 @@ fn later(trial: &Arc<Trial>, time: Duration, act: impl FnOnce(&mut World) + Send
     spawn(async move {
         sleep(time).await;
         act(&mut trial.world.lock().unwrap());
+        has_ended(&trial);
     });
 }

@@ -57,7 +57,8 @@ pub(super) struct Trial {
     /// True if the faults of the storm strike at chosen frames, while tasks take plain turns.
     pub(super) is_planned: bool,
     phase: Mutex<Phase>,
-    /// Notified when the phase has changed. It wakes in order, which tokio's watch does not.
+    /// Notified when the phase has changed or a fault has come to its end. It wakes in order, which
+    /// tokio's watch does not.
     pub(super) changed: Notify,
     /// Notified when a task has got the lock in the storm.
     pub(super) had_turn: Notify,
@@ -131,6 +132,12 @@ impl Trial {
         while self.phase() < Phase::Idle {
             self.changed.notified().await;
         }
+    }
+
+    /// How often each task must get the lock in the calm. After few faults once is enough, since it
+    /// had a turn among them.
+    pub(super) fn turns(&self) -> u32 {
+        if self.is_planned { 1 } else { 2 }
     }
 
     /// Records that a task got what it wanted, if that is to be counted.

@@ -62,6 +62,8 @@ impl Job {
         self.trial.note(|| format!("{who} becomes a member, for {polls} polls"));
         let session = self.client.session().map(|session| session.id);
         let seeds = std::sync::Mutex::new(self.random.fork());
+        // A storm may end the work at any moment; the end that few faults bring takes seconds.
+        let longest = if trial.is_planned { 800 } else { 200 };
         let work = |shard: Shard| {
             let session = session.or(self.client.session().map(|session| session.id));
             let working = Working::begin(&trial, who, session.unwrap_or_default(), shard.clone());
@@ -70,7 +72,7 @@ impl Job {
                 let ends = random.percent(20);
                 let last_step = random.millis(0..300);
                 while !shard.is_stopping() {
-                    let pause = random.millis(1..200);
+                    let pause = random.millis(1..longest);
                     drop(tokio::time::timeout(pause, shard.stopping()).await);
                     working.look(&shard);
                 }

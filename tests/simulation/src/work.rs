@@ -15,6 +15,7 @@ use super::clock::now;
 use super::journal::{COUNTER, Grant, Role};
 use super::judge::{self, LockRequest};
 use super::locks::{AnyGuard, AnyLock, Patience};
+use super::planned::Pace;
 use super::process::{End, Phase, Trial, Who};
 use zk_inputs::Random;
 
@@ -37,7 +38,12 @@ type Acquired = (AnyGuard, LockRequest, Option<Zxid>);
 impl Job {
     /// Acquires the lock again and again until the session or the run is over.
     pub(super) async fn run(mut self) {
+        let (trial, end, mut pace) =
+            (Arc::clone(&self.trial), Arc::clone(&self.end), Pace::default());
         while self.client.state().ended().is_none() {
+            if trial.phase() < Phase::Idle {
+                end.or(pace.keep(&trial)).await;
+            }
             match self.trial.phase() {
                 Phase::Storm | Phase::Calm => match self.family {
                     Family::Requeue => self.requeue_again().await,
