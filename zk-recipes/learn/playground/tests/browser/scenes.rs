@@ -19,7 +19,7 @@ pub(crate) fn played(id: &str) -> &'static Value {
     SCENES.iter().find(|scene| scene["id"] == id).unwrap_or_else(|| panic!("no scene {id}"))
 }
 
-/// Scenes that differ: each shows something that none before it does, by its lanes, the kinds of its
+/// Scenes that differ: each shows what none before it does, by its lanes, the kinds of its
 /// events, and what its clients are at the end.
 pub(crate) fn differing() -> Vec<&'static str> {
     let mut known = BTreeSet::new();

@@ -5,8 +5,8 @@ use crate::scenes::played;
 use crate::stage::Stage;
 use crate::{access, beliefs, guess, scenes};
 
-/// Steps forward to the end. Returns for the begin, after each step and at the end the number of the
-/// event that is current, or null, and the class of each card; and the numbers of the list.
+/// Steps forward to the end. Returns for the begin, after each step and at the end the number of
+/// the event that is current, or null, and the class of each card; and the numbers of the list.
 const WALK: &str = "(() => {
     const now = () => {
         const row = document.querySelector('#events [aria-current]');

@@ -21,7 +21,7 @@ fn long_scene() -> String {
 /// How many frames are drawn.
 const FRAMES: &str = "document.querySelectorAll('#lanes .event.frame').length";
 
-/// The most changes of the page at one step of all or one pixel of the slider, and the most when the
+/// The most changes of the page at one step of all or one pixel of the slider, and when the
 /// slider leaps.
 const MOST: &str = "(() => {
     const [time, forward] = ['time', 'forward'].map((id) => document.getElementById(id));
