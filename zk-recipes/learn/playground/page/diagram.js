@@ -75,6 +75,7 @@ const Diagram = (() => {
     let present = 0;
     let marks = [];
     let endsOf = [];
+    let coming = [];
     let current = -1;
     let axis = WIDE.axis;
     let each = WIDE.lane;
@@ -248,6 +249,8 @@ const Diagram = (() => {
       scene = newScene;
       line = newLine;
       drawnFor = container.clientWidth;
+      // Before the changes, since what comes behind them lays the page out once more.
+      container.scrollTo(0, 0);
       current = -1;
       letter = letterWidth(body);
       const lanes = arrange(scene.lanes);
@@ -275,7 +278,6 @@ const Diagram = (() => {
         ...drawSpans(x), ...drawBreach(),
         ...marks.filter((mark) => mark !== null), veil, drawTimes(), now,
       );
-      container.scrollTo(0, 0);
     }
 
     /* Keeps the lanes of an event in what is seen, as far as there is room. */
@@ -296,15 +298,18 @@ const Diagram = (() => {
       return bottom - top < LEAST_SEEN ? [0, container.clientHeight] : [top, bottom - top];
     }
 
-    /* Keeps the present in the middle half of what is seen. */
-    function follow(y = present) {
+    /* Keeps the present in the middle half of what is seen, and a new event with its lanes. */
+    function follow() {
+      if (coming.length > 0) followLanes(coming);
+      coming = [];
       const [top, height] = seen();
-      const at = y - container.scrollTop - top;
+      const at = present - container.scrollTop - top;
       if (at < height * 0.25 || at > height * 0.7) {
-        container.scrollTop = y - top - height * 0.45;
+        container.scrollTop = present - top - height * 0.45;
       }
     }
 
+    /* Shows a moment. It measures nothing: `follow` does, when all else is shown, too. */
     function show(position, index) {
       present = position;
       attribute(veil, 'y', position + BELOW);
@@ -313,9 +318,8 @@ const Diagram = (() => {
         marks[current]?.classList.remove('current');
         marks[index]?.classList.add('current');
         current = index;
-        if (marks[index]) followLanes(endsOf[index]);
+        coming = endsOf[index] ?? [];
       }
-      follow(position);
     }
 
     body.addEventListener('click', (event) => {
@@ -330,13 +334,14 @@ const Diagram = (() => {
       const index = current;
       load(scene, line);
       show(present, index);
+      follow();
     }).observe(container);
 
     container.addEventListener('scroll', () => {
       if (times) attribute(times, 'transform', `translate(${container.scrollLeft} 0)`);
     });
 
-    return { load, show, follow: () => follow() };
+    return { load, show, follow };
   }
 
   return { create };

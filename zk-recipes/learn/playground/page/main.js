@@ -100,7 +100,9 @@
         : Words.sentence(scene, scene.events[index]));
       if (frame.isOpen() && why === 'step') showFrame();
     }
+    // What measures comes behind all changes, so that the page is laid out once.
     if (why === 'step') showDiagram();
+    diagram.follow();
     if (why !== 'play') noteAddressSoon();
   }
 
@@ -159,8 +161,8 @@
     tree.forget();
     clients.forget();
     frame.hide();
-    diagram.load(scene, line);
     list.load(scene, line);
+    diagram.load(scene, line);
     byId('time').max = line.height;
     player.load(line, [0, ...line.eventY][happened] ?? line.height);
   }

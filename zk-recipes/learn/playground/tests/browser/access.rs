@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use crate::scenes::differing;
 use crate::stage::Stage;
 
 /// Roles that a screen reader announces by a name.
@@ -99,44 +100,39 @@ const FAINT: &str = "(() => {
 #[test]
 fn texts_have_contrast_in_light_and_in_dark() {
     let mut stage = Stage::open("");
-    let scenes = stage.offered();
     let mut grounds = BTreeSet::new();
-    for scheme in ["light", "dark"] {
-        stage.browser.emulate(1280, 900, &[("prefers-color-scheme", scheme)]);
-        for id in &scenes {
-            stage.choose(id);
-            stage.click("#last");
+    for id in differing() {
+        stage.choose(id);
+        stage.click("#last");
+        for scheme in ["light", "dark"] {
+            stage.browser.emulate(1280, 900, &[("prefers-color-scheme", scheme)]);
             let faint = stage.browser.evaluate(FAINT);
             assert_eq!(faint, json!([]), "{scheme}, {id}");
+            grounds.insert(stage.text("getComputedStyle(document.body).backgroundColor"));
         }
-        grounds.insert(stage.text("getComputedStyle(document.body).backgroundColor"));
     }
     assert_eq!(grounds.len(), 2, "{grounds:?}");
     stage.end();
 }
 
-#[test]
-fn a_narrow_window_shows_everything_without_scrolling_sideways() {
-    let mut stage = Stage::open("");
-    stage.browser.emulate(360, 740, &[]);
-    for id in stage.offered() {
-        stage.choose(&id);
-        stage.click("#last");
-        let width = stage.number("document.documentElement.scrollWidth");
-        assert!(width <= 360, "{id}: the page is {width} wide");
-        let outside = stage.browser.evaluate(
-            "[...document.querySelectorAll('button, select, input')]
-                .filter((control) => control.getClientRects().length > 0)
-                .filter((control) => !control.closest('.scroll'))
-                .filter((control) => {
-                    const { left, right } = control.getBoundingClientRect();
-                    return left < 0 || right > 360;
-                })
-                .map((control) => control.outerHTML)",
-        );
-        assert_eq!(outside, json!([]), "{id}");
-    }
-    stage.end();
+/// The width of a narrow window.
+pub(crate) const NARROW: u32 = 360;
+
+/// A narrow window shows everything without scrolling sideways.
+pub(crate) fn nothing_is_outside_a_narrow_window(stage: &mut Stage, id: &str) {
+    let width = stage.number("document.documentElement.scrollWidth");
+    assert!(width <= u64::from(NARROW), "{id}: the page is {width} wide");
+    let outside = stage.browser.evaluate(&format!(
+        "[...document.querySelectorAll('button, select, input')]
+            .filter((control) => control.getClientRects().length > 0)
+            .filter((control) => !control.closest('.scroll'))
+            .filter((control) => {{
+                const {{ left, right }} = control.getBoundingClientRect();
+                return left < 0 || right > {NARROW};
+            }})
+            .map((control) => control.outerHTML)"
+    ));
+    assert_eq!(outside, json!([]), "{id}");
 }
 
 #[test]

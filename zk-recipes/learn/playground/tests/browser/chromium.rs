@@ -21,13 +21,14 @@ use serde_json::{Value, json};
 /// How long Chromium may say nothing before a test fails instead of hanging.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// No sandbox for root, no graphics, and nothing that calls home.
-const FLAGS: [&str; 9] = [
+/// No sandbox for root, no graphics, no page but ours, and nothing that calls home.
+const FLAGS: [&str; 10] = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
+    "--no-startup-window",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
@@ -107,7 +108,7 @@ impl Chromium {
         let target = json!({ "targetId": page["targetId"], "flatten": true });
         let attached = self.call("Target.attachToTarget", target);
         self.session = attached["sessionId"].as_str().unwrap().to_owned();
-        for domain in ["Page", "Runtime", "Log", "Network", "Accessibility", "DOM"] {
+        for domain in ["Page", "Runtime", "Log", "Network"] {
             self.call(&format!("{domain}.enable"), json!({}));
         }
     }

@@ -3,7 +3,6 @@
 
 use serde_json::{Value, json};
 
-use crate::scenes::played;
 use crate::stage::Stage;
 
 /// Whether an element is shown.
@@ -19,72 +18,68 @@ pub(crate) fn breaches(stage: &mut Stage) -> u64 {
     )
 }
 
-#[test]
-fn the_result_is_hidden_until_it_is_guessed_or_asked_for() {
-    let mut stage = Stage::open("");
-    for (number, id) in stage.offered().into_iter().enumerate() {
-        stage.choose(&id);
-        stage.click("#last");
-        let scene = played(&mut stage, &id);
-        let verdict = scene["verdict"]["text"].as_str().unwrap();
-        assert!(is_shown(&mut stage, "guess"), "{id}");
-        for hidden in ["verdict", "lesson", "guessed", "break"] {
-            assert!(!is_shown(&mut stage, hidden), "{id}: {hidden}");
-        }
-        assert_eq!(breaches(&mut stage), 0, "{id}");
-        assert!(!stage.text("document.body.innerText").contains(verdict), "{id}");
-
-        // Of every two scenes, one is guessed right and one wrong.
-        let kind = scene["verdict"]["kind"].as_str().unwrap();
-        let wrong = if kind == "herd" { "stuck" } else { "herd" };
-        let (guess, told) = match number % 2 {
-            0 => (kind, "You guessed right."),
-            _ => (wrong, "You guessed: "),
-        };
-        stage.click(&format!("[data-guess={guess}]"));
-        let said = stage.text("document.getElementById('guessed').textContent");
-        assert!(said.starts_with(told), "{id}, {guess}: {said}");
-        assert_eq!(stage.text("document.getElementById('verdict').textContent"), verdict);
-        assert!(is_shown(&mut stage, "verdict") && !is_shown(&mut stage, "guess"), "{id}");
-        let has_time = !scene["verdict"]["breach"].is_null();
-        assert_eq!(is_shown(&mut stage, "break"), has_time, "{id}");
-        assert_eq!(breaches(&mut stage), u64::from(has_time), "{id}");
+/// The result is hidden until it is guessed or asked for, and the key B gives nothing away.
+pub(crate) fn the_result_is_hidden(stage: &mut Stage, scene: &Value) {
+    let id = &scene["id"];
+    assert!(is_shown(stage, "guess"), "{id}");
+    for hidden in ["verdict", "lesson", "guessed", "break"] {
+        assert!(!is_shown(stage, hidden), "{id}: {hidden}");
     }
-    stage.end();
+    assert_eq!(breaches(stage), 0, "{id}");
+    let verdict = scene["verdict"]["text"].as_str().unwrap();
+    assert!(!stage.text("document.body.innerText").contains(verdict), "{id}");
+    let before = stage.step();
+    stage.browser.press("b");
+    assert_eq!(stage.step(), before, "{id}");
 }
 
-#[test]
-fn a_button_and_a_key_go_to_the_moment_at_which_the_rule_is_broken() {
-    let mut stage = Stage::open("");
-    let mut both = 0;
-    for id in stage.offered() {
-        stage.choose(&id);
-        let scene = played(&mut stage, &id);
-        let Some(from_us) = scene["verdict"]["breach"]["from_us"].as_u64() else { continue };
-        // Before the result is shown, the key gives nothing away.
-        stage.browser.press("b");
-        assert_eq!(stage.step().0, 0, "{id}");
-        stage.click("#reveal");
-        stage.browser.press("b");
-        let by_key = stage.moment();
-        stage.click("#first");
-        stage.click("#break");
-        assert_eq!(stage.moment(), by_key, "{id}");
-        let shown = stage.text("document.getElementById('moment').textContent");
-        let expected = stage.text(&format!("Words.time({from_us})"));
-        assert_eq!(shown, expected, "{id}");
-        if scene["verdict"]["kind"] == "two_owners" {
-            let owners = stage.number(
-                "[...document.querySelectorAll('#clients > li')].filter((card) =>
-                    ['holds the lock', 'believes that it holds the lock', 'may hold the lock']
-                        .includes(card.querySelector('.belief').textContent)).length",
-            );
-            assert_eq!(owners, 2, "{id}");
-            both += 1;
-        }
+/// The result is shown when it is guessed right, guessed wrong, or asked for: each in every third
+/// scene.
+pub(crate) fn the_result_is_told(stage: &mut Stage, scene: &Value, number: usize) {
+    let id = &scene["id"];
+    let kind = scene["verdict"]["kind"].as_str().unwrap();
+    let wrong = if kind == "herd" { "stuck" } else { "herd" };
+    let (button, told) = match number % 3 {
+        0 => (format!("[data-guess={kind}]"), "You guessed right."),
+        1 => (format!("[data-guess={wrong}]"), "You guessed: "),
+        _ => ("#reveal".to_owned(), ""),
+    };
+    stage.click(&button);
+    let said = stage.text("document.getElementById('guessed').textContent");
+    assert!(said.starts_with(told), "{id}, {button}: {said}");
+    assert_eq!(is_shown(stage, "guessed"), !told.is_empty(), "{id}, {button}");
+    let verdict = stage.text("document.getElementById('verdict').textContent");
+    assert_eq!(verdict, scene["verdict"]["text"], "{id}");
+    assert!(is_shown(stage, "verdict") && !is_shown(stage, "guess"), "{id}");
+    let has_time = !scene["verdict"]["breach"].is_null();
+    assert_eq!(is_shown(stage, "break"), has_time, "{id}");
+    assert_eq!(breaches(stage), u64::from(has_time), "{id}");
+}
+
+/// The button and the key B go to the moment at which the rule is broken. Returns true if two own
+/// the lock there.
+pub(crate) fn the_break_is_gone_to(stage: &mut Stage, scene: &Value) -> bool {
+    let id = &scene["id"];
+    let Some(from_us) = scene["verdict"]["breach"]["from_us"].as_u64() else { return false };
+    stage.click("#first");
+    stage.browser.press("b");
+    let by_key = stage.moment();
+    stage.click("#first");
+    stage.click("#break");
+    assert_eq!(stage.moment(), by_key, "{id}");
+    let shown = stage.text("document.getElementById('moment').textContent");
+    let expected = stage.text(&format!("Words.time({from_us})"));
+    assert_eq!(shown, expected, "{id}");
+    let has_two = scene["verdict"]["kind"] == "two_owners";
+    if has_two {
+        let owners = stage.number(
+            "[...document.querySelectorAll('#clients > li')].filter((card) =>
+                ['holds the lock', 'believes that it holds the lock', 'may hold the lock']
+                    .includes(card.querySelector('.belief').textContent)).length",
+        );
+        assert_eq!(owners, 2, "{id}");
     }
-    assert!(both >= 4, "{both}");
-    stage.end();
+    has_two
 }
 
 #[test]

@@ -24,5 +24,6 @@ mod scenes;
 mod server;
 mod stage;
 mod try_out;
+mod walk;
 mod windows;
 mod work;

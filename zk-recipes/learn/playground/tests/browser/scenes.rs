@@ -1,64 +1,72 @@
 //! Ready-made scenes, and scenes that are shared by their addresses.
 
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
+use zk_playground::catalogue;
 
 use crate::stage::Stage;
 
-/// Plays the script of a ready-made scene, in the page.
-pub(crate) fn played(stage: &mut Stage, id: &str) -> Value {
-    stage.browser.evaluate(&format!(
-        "(async () => {{
-            const catalogue = await (await fetch('catalogue.json')).json();
-            const {{ script }} = catalogue.scenes.find((scene) => scene.id === '{id}');
-            const options = {{ method: 'POST', body: JSON.stringify(script),
-                headers: {{ 'Content-Type': 'application/json' }} }};
-            return (await fetch('scene', options)).json();
-        }})()"
-    ))
+/// All ready-made scenes, as they are played without the page.
+static SCENES: LazyLock<Vec<Value>> = LazyLock::new(|| {
+    let scenes = catalogue::scenes().into_iter().map(|ready| ready.play().unwrap());
+    scenes.map(|scene| serde_json::to_value(scene).unwrap()).collect()
+});
+
+/// A ready-made scene, as it is played without the page.
+pub(crate) fn played(id: &str) -> &'static Value {
+    SCENES.iter().find(|scene| scene["id"] == id).unwrap_or_else(|| panic!("no scene {id}"))
 }
 
-/// Steps forward to the end. Returns the number of each event that was current on the way, and of
-/// each that is in the list.
-const STEPS: &str = "(() => {
-    const forward = document.getElementById('forward');
-    const indexOf = (row) => Number(row.dataset.index);
-    const rows = [...document.querySelectorAll('#events tbody tr')];
-    const seen = rows.map(() => {
-        forward.click();
-        return indexOf(document.querySelector('#events [aria-current]'));
-    });
-    return [seen, rows.map(indexOf)];
-})()";
+/// Scenes that differ: each shows what none before it does, by its lanes, the kinds of its
+/// events, and what its clients are at the end.
+pub(crate) fn differing() -> Vec<&'static str> {
+    let mut known = BTreeSet::new();
+    let mut shows_more = |scene: &&Value| {
+        let before = known.len();
+        known.insert(format!("{} lanes", scene["lanes"].as_array().unwrap().len()));
+        let events = scene["events"].as_array().unwrap().iter();
+        known.extend(events.map(|event| {
+            format!("{} {} {} {}", event["kind"], event["role"], event["tone"], event["fate"])
+        }));
+        let states = scene["states"].as_array().unwrap().iter().rev();
+        let clients = states.flat_map(|state| state["clients"].as_array().into_iter().flatten());
+        let mut told = BTreeSet::new();
+        known.extend(clients.filter(|client| told.insert(client["who"].as_str())).map(|client| {
+            let facts = ["lock", "owns", "connection", "running", "link"].map(|of| &client[of]);
+            let is_over =
+                |end: &str| client[end].as_u64().map(|at| Some(at) <= scene["ended_us"].as_u64());
+            format!("{facts:?} {:?} {:?}", is_over("lease_until_us"), is_over("deadline_us"))
+        }));
+        known.len() > before
+    };
+    let scenes = SCENES.iter().filter(|scene| shows_more(scene));
+    scenes.map(|scene| scene["id"].as_str().unwrap()).collect()
+}
 
-#[test]
-fn every_scene_is_stepped_through_to_its_end_and_its_verdict_is_shown() {
-    let mut stage = Stage::open("");
-    let offered = stage.offered();
-    assert!(offered.len() > 4, "{offered:?}");
-    for id in offered {
-        stage.choose(&id);
-        let scene = played(&mut stage, &id);
-        let steps = stage.browser.evaluate(STEPS);
-        assert_eq!(steps[0], steps[1], "{id}");
-        let (step, last) = stage.step();
-        assert!(step == last && last > 5, "{id}: {step} of {last}");
-        let routine = |event: &&Value| event["role"] != "ping" && event["role"] != "connect";
-        let events = scene["events"].as_array().unwrap();
-        assert_eq!(last as usize, events.iter().filter(routine).count(), "{id}");
+/// The numbers of the events that are shown: all that are no routine.
+pub(crate) fn shown(scene: &Value) -> Vec<usize> {
+    let is_routine = |event: &Value| event["role"] == "ping" || event["role"] == "connect";
+    let events = scene["events"].as_array().unwrap().iter().enumerate();
+    events.filter(|(_, event)| !is_routine(event)).map(|(index, _)| index).collect()
+}
 
-        stage.click("#reveal");
-        let verdict = &scene["verdict"];
-        let shown = "document.getElementById('verdict').checkVisibility() \
-                     && document.getElementById('verdict').textContent";
-        assert_eq!(stage.text(shown), verdict["text"], "{id}");
-        assert_eq!(scene["unfired"], json!([]), "{id}");
-        assert_eq!(stage.browser.evaluate("document.getElementById('unfired').hidden"), true);
-        let marked = "document.querySelectorAll('#lanes text.breach').length";
-        assert_eq!(stage.number(marked), u64::from(!verdict["breach"].is_null()), "{id}");
-        let look = "document.getElementById('look-text').innerText.length";
-        assert!(stage.number(look) > 20, "{id}");
-    }
-    stage.end();
+/// Every event that is no routine is a step, and is in the list.
+pub(crate) fn each_event_is_stepped_on(scene: &Value, steps: &[u64], listed: &Value) {
+    let (id, shown) = (&scene["id"], shown(scene));
+    assert!(shown.len() > 5, "{id}");
+    assert_eq!(*listed, json!(shown), "{id}");
+    assert_eq!(json!(steps), *listed, "{id}");
+}
+
+/// All actions have an effect, and there is something to look at.
+pub(crate) fn nothing_is_without_effect(stage: &mut Stage, scene: &Value) {
+    let id = &scene["id"];
+    assert_eq!(scene["unfired"], json!([]), "{id}");
+    assert_eq!(stage.browser.evaluate("document.getElementById('unfired').hidden"), true, "{id}");
+    let look = "document.getElementById('look-text').innerText.length";
+    assert!(stage.number(look) > 20, "{id}");
 }
 
 #[test]
