@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinHandle;
@@ -11,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use zk_client::{CreateOptions, ErrorCode, ErrorKind, SessionKeeper};
 use zk_embedded::{Fault, OpCode};
 use zk_recipes::{Cached, Error, Freshness};
-use zk_test_support::explore::{Script, explore, settle};
+use zk_test_support::explore::settle;
 use zk_test_support::locks::{TIMEOUT, World};
 
 const PATH: &str = "/config";
@@ -309,66 +308,6 @@ async fn the_end_of_the_keeper_or_of_the_future_leaves_the_value_stale() {
         assert!(cached.values.changed().await.is_err(), "nobody follows");
         assert_eq!(world.server.watch_count(), 0);
     }
-}
-
-#[test]
-fn no_older_value_follows_a_newer_one_and_the_last_comes_whatever_breaks() {
-    let runs = explore(|script: Script| async move {
-        let world = World::new();
-        let raw = world.client().await;
-        let cached = follow(&world).await;
-        let keeper = cached.keeper.clone();
-        settle().await;
-        let mut seen = cached.values.clone();
-        let watching = tokio::spawn(async move {
-            let mut last = 0;
-            while seen.changed().await.is_ok() {
-                let cached = seen.borrow_and_update().clone();
-                if let Some(node) = cached.node {
-                    assert!(node.stat.mzxid.0 >= last, "{} after {last}", node.stat.mzxid);
-                    last = node.stat.mzxid.0;
-                }
-            }
-        });
-        let session = keeper.client().await.unwrap().session().unwrap().id;
-        for turn in 0..2 {
-            let fault = match script.choose(5) {
-                0 => Fault::lose_reply().session(session),
-                1 => Fault::lose_request().session(session),
-                2 => {
-                    world.server.expire(session);
-                    Fault::lose_reply().session(session)
-                }
-                3 => {
-                    world.server.disconnect(session);
-                    Fault::lose_reply().session(session).after(1)
-                }
-                _ => Fault::delay(Duration::from_millis(2)).session(session),
-            };
-            world.server.inject(fault);
-            match script.choose(3) {
-                0 => drop(raw.create_all(PATH, b"made", &PERSISTENT).await),
-                1 => drop(raw.set_data(PATH, turn.to_string().as_bytes(), None).await),
-                _ => drop(raw.delete(PATH, None).await),
-            }
-            if script.choose(2) == 0 {
-                settle().await;
-            }
-        }
-        world.server.clear_faults();
-        let last = raw.get_data(PATH).await.ok();
-        let last = last.map(|node| String::from_utf8_lossy(&node.data).into_owned());
-        // All connections are made again by then.
-        sleep(TIMEOUT).await;
-        assert_eq!(cached.text(), is(Freshness::Current, last.as_deref()));
-        assert_eq!(world.server.watch_count(), 1);
-        keeper.close().await;
-        assert!(cached.following.await.unwrap().is_err());
-        watching.await.unwrap();
-        settle().await;
-        assert_eq!(world.server.watch_count(), 0);
-    });
-    assert!(runs > 800, "{runs} runs");
 }
 
 #[tokio::test(start_paused = true)]

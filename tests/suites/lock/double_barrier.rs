@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, ErrorCode, Op, Zxid};
 use zk_embedded::{Change, Fault, OpCode};
 use zk_recipes::{DoubleBarrier, Error, ErrorKind, LockState, Loss, Round};
-use zk_test_support::explore::{Script, actor, explore, poll_once, settle};
+use zk_test_support::explore::{Script, explore, poll_once, settle};
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
 fn of(client: &Client, parties: u32) -> DoubleBarrier {
@@ -439,7 +439,7 @@ fn leaving_may_be_dropped_and_called_again() {
         let mut ours = rounds.remove(first);
         let mut theirs = Some(rounds.remove(0));
         let mut other = None;
-        for _ in 0..7 {
+        for _ in 0..6 {
             let mut leaving = Box::pin(ours.leave());
             match script.choose(3) {
                 0 => settle().await,
@@ -458,43 +458,7 @@ fn leaving_may_be_dropped_and_called_again() {
         at_once(other.expect("it leaves")).await.unwrap();
         world.is_empty().await;
     });
-    assert!(runs > 500, "{runs} runs");
-}
-
-/// Parties of rounds of two, which are polled in each order up to a depth. One of the first two may
-/// be lost at some time.
-fn interleaved(parties: usize, depth: usize) -> usize {
-    explore(move |script: Script| async move {
-        let world = Rc::new(World::new());
-        let entered = Rc::new(RefCell::new(Vec::new()));
-        let mut actors = Vec::new();
-        for _ in 0..parties {
-            let (barrier, entered) = (barrier(&world, 2).await, Rc::clone(&entered));
-            let world = Rc::clone(&world);
-            actors.push(actor(async move {
-                let mut round = barrier.enter().await.unwrap();
-                let (number, node) = (round.number(), round.node().to_owned());
-                entered.borrow_mut().push((number, node));
-                round.leave().await.unwrap();
-                let queue = world.queue();
-                let mut members = 0;
-                for (_, node) in entered.borrow().iter().filter(|(round, _)| *round == number) {
-                    assert!(queue.iter().all(|name| !node.ends_with(name)), "one is inside");
-                    members += 1;
-                }
-                assert_eq!(members, 2, "one has left before the other one was inside");
-            }));
-        }
-        script.interleave(depth, actors).await;
-        assert_eq!(sizes(&world), vec![2; parties / 2]);
-        world.is_empty().await;
-    })
-}
-
-#[test]
-fn rounds_are_of_two_in_every_order_of_events() {
-    let runs = interleaved(2, 6) + interleaved(4, 4);
-    assert!(runs > 3000, "{runs} runs");
+    assert!(runs > 200, "{runs} runs");
 }
 
 #[tokio::test(start_paused = true)]

@@ -36,7 +36,7 @@ mod readme;
 mod session_keeper;
 
 /// How many worlds each program runs in.
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 100;
 
 /// Runs a test in many worlds, each with a keeper.
 pub(crate) fn in_worlds(test: impl AsyncFn(&World, &SessionKeeper, &mut Rng)) {

@@ -177,7 +177,7 @@ fn a_fenced_write_comes_before_the_release_by_another_task_or_not_at_all() {
         client.create("/data", b"", &PERSISTENT).await.unwrap();
         let options = Options::new().linger(Duration::from_secs(60));
         let lock = ReentrantLock::with_options(&client, LOCK, options).unwrap();
-        for round in 0..40 {
+        for round in 0..20 {
             let guard = Arc::new(lock.acquire(&Owner::new()).await.unwrap());
             let barrier = Arc::new(Barrier::new(2));
             let writing = std::thread::spawn({
@@ -191,7 +191,7 @@ fn a_fenced_write_comes_before_the_release_by_another_task_or_not_at_all() {
                 }
             });
             barrier.wait();
-            for _ in 0..round * 10 {
+            for _ in 0..round * 20 {
                 std::thread::yield_now();
             }
             drop(guard.release());

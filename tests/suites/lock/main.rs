@@ -43,5 +43,4 @@ mod tree_cache;
 mod two_level;
 mod unlisted;
 mod unpolled;
-mod unproven;
 mod wait;

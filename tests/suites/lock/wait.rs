@@ -1,79 +1,13 @@
 //! Waiting in the queue, in every order: contenders ahead leave, the lock is handed over, and other
 //! clients delete nodes.
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::time::Duration;
 
 use zk_client::Op;
 use zk_recipes::{ErrorKind, Lock, LockState, Loss, Release};
-use zk_test_support::explore::{Actor, Script, actor, explore, settle};
+use zk_test_support::explore::{Script, actor, explore, settle};
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
 use zk_test_support::peer::Clock;
-
-/// Starts an acquire, and waits until its node is in the queue.
-async fn begin(world: &World, lock: &Lock) -> (Actor, Rc<RefCell<Option<zk_recipes::Guard>>>) {
-    let place = Rc::new(RefCell::new(None));
-    let (lock, told, before) = (lock.clone(), Rc::clone(&place), world.queue().len());
-    let mut waits = actor(async move {
-        let guard = lock.acquire().await.unwrap();
-        told.replace(Some(guard));
-    });
-    while world.queue().len() == before {
-        assert!(zk_test_support::explore::poll_once(waits.as_mut()).is_pending());
-        settle().await;
-    }
-    (waits, place)
-}
-
-#[test]
-fn a_waiter_ahead_that_leaves_at_any_moment_lets_nobody_in() {
-    let runs = explore(|script: Script| async move {
-        let world = Rc::new(World::new());
-        let locks = [world.lock().await, world.lock().await, world.lock().await];
-        let held = locks[0].acquire().await.unwrap();
-        let (middle, _) = begin(&world, &locks[1]).await;
-        let (last, got) = begin(&world, &locks[2]).await;
-        let (here, owned) = (Rc::clone(&world), Rc::clone(&got));
-        let last = actor(async move {
-            last.await;
-            here.is_owner(owned.borrow().as_ref().unwrap());
-        });
-        let holder = held.node().to_owned();
-        let leaves = actor(async move {
-            // The script has chosen how often it was polled before it leaves.
-            drop(middle);
-            settle().await;
-            assert!(got.borrow().is_none(), "{holder} holds");
-            drop(held);
-        });
-        script.interleave(5, vec![leaves, last]).await;
-        drop(locks);
-        world.is_empty().await;
-    });
-    assert!(runs > 200, "{runs} runs");
-}
-
-#[test]
-fn a_holder_may_leave_at_any_moment() {
-    let runs = explore(|script: Script| async move {
-        let world = Rc::new(World::new());
-        let (one, two) = (world.lock().await, world.lock().await);
-        let held = one.acquire().await.unwrap();
-        let holder = held.node()[LOCK.len() + 1..].to_owned();
-        let here = Rc::clone(&world);
-        let waits = actor(async move {
-            let guard = two.acquire().await.unwrap();
-            assert!(!here.queue().contains(&holder));
-            here.is_owner(&guard);
-            drop(guard);
-        });
-        script.interleave(7, vec![waits, actor(async move { drop(held) })]).await;
-        drop(one);
-        world.is_empty().await;
-    });
-    assert!(runs > 500, "{runs} runs");
-}
 
 #[test]
 fn nobody_owns_whose_node_went_with_the_holders() {
