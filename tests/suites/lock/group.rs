@@ -270,7 +270,7 @@ fn one_who_joins_during_a_takeover_and_the_new_member_are_never_both_members() {
                 old.lost().await;
             }
         });
-        script.interleave(4, vec![taking, joining, leaving]).await;
+        script.interleave(5, vec![taking, joining, leaving]).await;
         let mut valid = Vec::new();
         while let Some(ended) = told.recv().await {
             match ended {
@@ -292,7 +292,44 @@ fn one_who_joins_during_a_takeover_and_the_new_member_are_never_both_members() {
         drop(valid);
         world.is_empty().await;
     });
-    assert!(runs > 200, "{runs} runs");
+    assert!(runs > 500, "{runs} runs");
+}
+
+#[test]
+fn two_takeovers_at_once_leave_one_member() {
+    let runs = explore(|script: Script| async move {
+        let world = World::new();
+        let old = new_group(&world).await.join("ana", "old").await.unwrap();
+        let (tell, mut told) = unbounded_channel();
+        let mut actors = Vec::new();
+        for data in ["1", "2"] {
+            let (group, tell) = (new_group(&world).await, tell.clone());
+            actors.push(actor(async move {
+                match group.take_over("ana", data).await {
+                    Ok(member) => tell.send(member).unwrap(),
+                    // The other one has taken over before this one has looked at its own node.
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::NodeVanished),
+                }
+            }));
+        }
+        drop(tell);
+        script.interleave(6, actors).await;
+        let mut valid = Vec::new();
+        while let Some(member) = told.recv().await {
+            valid.push(member);
+        }
+        settle().await;
+        let queue = world.queue();
+        assert_eq!(queue.len(), 1);
+        for member in &valid {
+            let is_member = member.node().ends_with(&queue[0]);
+            assert_eq!(member.verify().await.is_ok(), is_member);
+        }
+        assert_eq!(old.lost().await, Loss::NodeDeleted);
+        drop(valid);
+        world.is_empty().await;
+    });
+    assert!(runs > 50, "{runs} runs");
 }
 
 #[tokio::test(start_paused = true)]
