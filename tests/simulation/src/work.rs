@@ -360,17 +360,18 @@ impl Job {
         };
         let begun = LockRequest { at: now(), ..request };
         loop {
-            match attend(&self.trial, self.who, lock.resume(&ticket)).await {
-                (Ok(guard), heard) => {
+            let resume = attend(&self.trial, self.who, lock.resume(&ticket));
+            match unless_given_up(&self.trial, self.who, u64::MAX, resume).await {
+                Some((Ok(guard), heard)) => {
                     self.trial.count("resumed by a ticket");
                     return Some((AnyGuard::Plain(guard), begun, Some(heard)));
                 }
-                // The ticket is still good.
-                (Err(error), _) if judge::passes(&error) => {}
-                (Err(error), _) => {
+                Some((Err(error), _)) if !judge::passes(&error) => {
                     judge::failed(&self.trial, &request, &error);
                     return None;
                 }
+                // The ticket is still good.
+                Some((Err(_), _)) | None => {}
             }
         }
     }
