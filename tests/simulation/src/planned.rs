@@ -2,9 +2,9 @@
 //!
 //! Contenders take their turns, on links of one latency, and rest once they have had some since
 //! anything happened. The frames of their connections are numbered as they arrive, without pings,
-//! and each fault strikes at the frame with its number.
-//! What must hold is what must hold in a storm and after it. The servers are Apache's, or those in
-//! which each lost connection is the end of a session.
+//! and each fault strikes at the frame with its number. What must hold is what must hold in a storm
+//! and after it. The servers are Apache's, or those in which each lost connection is the end of a
+//! session.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -221,7 +221,7 @@ impl Script {
         self.struck += 1;
     }
 
-    /// How often a fault has struck or come to its end.
+    /// How often a fault has struck or come to its end, or is about to.
     pub(super) fn changes(&self) -> usize {
         self.struck + self.ended
     }
@@ -369,7 +369,7 @@ fn stop(trial: &Arc<Trial>, process: usize, time: Duration) -> bool {
         // Others are to hold the lock when it goes on.
         let turn = with_script(&trial.world, |script| 4 * script.latency) + TURN;
         sleep(time - turn).await;
-        has_ended(&trial);
+        ends(&trial);
         sleep(turn).await;
         trial.progress.lock().unwrap().woken.insert(process, super::clock::now());
         gate.set(Mode::Open, false);
@@ -377,8 +377,8 @@ fn stop(trial: &Arc<Trial>, process: usize, time: Duration) -> bool {
     true
 }
 
-/// Makes contenders take turns again, now that a fault has come to its end.
-fn has_ended(trial: &Trial) {
+/// Makes contenders take turns again, when a fault comes to its end.
+fn ends(trial: &Trial) {
     with_script(&trial.world, |script| script.ended += 1);
     trial.changed.notify_waiters();
 }
@@ -388,6 +388,6 @@ fn later(trial: &Arc<Trial>, time: Duration, act: impl FnOnce(&mut World) + Send
     spawn(async move {
         sleep(time).await;
         act(&mut trial.world.lock().unwrap());
-        has_ended(&trial);
+        ends(&trial);
     });
 }
