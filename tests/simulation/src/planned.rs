@@ -366,7 +366,7 @@ fn stop(trial: &Arc<Trial>, process: usize, time: Duration) -> bool {
     gate.set(Mode::Frozen, false);
     let trial = Arc::clone(trial);
     spawn(async move {
-        // Others are to hold the lock when it goes on.
+        // Others are to be at their turns when it goes on.
         let turn = with_script(&trial.world, |script| 4 * script.latency) + TURN;
         sleep(time - turn).await;
         ends(&trial);
