@@ -297,7 +297,7 @@ async fn clients_killed_while_they_create_leave_no_ghosts() -> Result<()> {
     let client = client(&server.address(), PATIENT).await?;
     client.create("/locks", b"", &CreateOptions::persistent()).await?;
     client.create(LOCK, b"", &CreateOptions::persistent()).await?;
-    let rounds = times(1_000);
+    let rounds = times(250);
     for _ in 0..rounds {
         let mut contender =
             contender(&server.address(), session_timeout, &["start=told", "hold=told"])?;

@@ -63,7 +63,8 @@ impl Search {
             let strikes = struck.into_iter().map(|n| strikes[n]).collect::<Vec<_>>();
             if road.0 == Servers::Apache && OF_PAIRS.contains(&road.1) {
                 let of = strikes.len() * (strikes.len() - 1) / 2;
-                let wanted = pairs_wanted().map_or(of, |wanted| of.min(wanted / OF_PAIRS.len()));
+                let wanted =
+                    pairs_wanted().map_or(of, |wanted| of.min(wanted.div_ceil(OF_PAIRS.len())));
                 let struck =
                     self.run_all(road, wanted, |n| pair(&strikes, n * of / wanted).to_vec());
                 assert!(struck.len() > wanted / 2, "too few pairs strike");

@@ -19,7 +19,7 @@ use zk_simulation::expected_events::{
 };
 use zk_simulation::{Family, Outcome, Trace, ensemble};
 
-const DEFAULT_SEEDS: u64 = 125;
+const DEFAULT_SEEDS: u64 = 50;
 const SOAK_SEEDS: u64 = 10_000;
 
 fn number(name: &str) -> Option<u64> {
@@ -133,7 +133,7 @@ fn explore(model: Model, events: &[&[&str]]) -> (BTreeMap<&'static str, u64>, u6
     for (what, count) in &counts {
         println!("{count:>9} {what}");
     }
-    if seeds >= 100 {
+    if seeds >= DEFAULT_SEEDS {
         let expected = events.iter().copied().flatten();
         let absent = expected.filter(|what| !counts.contains_key(*what));
         assert_eq!(absent.collect::<Vec<_>>(), Vec::<&&str>::new(), "never happened");
