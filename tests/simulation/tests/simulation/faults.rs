@@ -63,8 +63,7 @@ impl Search {
             let strikes = struck.into_iter().map(|n| strikes[n]).collect::<Vec<_>>();
             if road.0 == Servers::Apache && OF_PAIRS.contains(&road.1) {
                 let of = strikes.len() * (strikes.len() - 1) / 2;
-                let wanted =
-                    pairs_wanted().map_or(of, |wanted| of.min(wanted.div_ceil(OF_PAIRS.len())));
+                let wanted = pairs_wanted().map_or(of, |all| of.min(all.div_ceil(OF_PAIRS.len())));
                 let struck =
                     self.run_all(road, wanted, |n| pair(&strikes, n * of / wanted).to_vec());
                 assert!(struck.len() > wanted / 2, "too few pairs strike");
@@ -162,7 +161,7 @@ fn pair(strikes: &[Strike], n: usize) -> [Strike; 2] {
 fn pairs_wanted() -> Option<usize> {
     match number("ZK_SIM_PAIRS") {
         None if std::env::var_os("ZK_SOAK").is_some() => None,
-        wanted => Some(wanted.map_or(DEFAULT_PAIRS, |wanted| wanted as usize)),
+        wanted => Some(wanted.map_or(DEFAULT_PAIRS, |wanted| wanted.max(1) as usize)),
     }
 }
 
