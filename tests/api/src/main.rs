@@ -1,17 +1,19 @@
-//! The public API of the published crates, as lists that a change of the API changes, too.
+//! Denies warnings of rustdoc, and compares the public API of the published crates with lists, so
+//! that a change of the API changes them, too.
+//!
+//! Cargo tells rustdoc how to run the examples of a crate, and names what the tests are built with.
+//! It calls this program in the place of rustdoc, which renders the crate with that instead:
+//! `cargo doc` would build all dependencies once more.
 //!
 //! rustdoc describes a crate as JSON, and the crate `public-api` makes a list of that. rustdoc's
 //! JSON is unstable, so rustdoc is told to accept unstable options, and a new one may need a newer
-//! `public-api`. Cargo is not told, since build scripts of dependencies would notice it, and much
-//! would be built anew: it calls this program in the place of rustdoc. The features for fuzzing are
-//! not part of the API. `sasl-gssapi`, which adds the type `Gssapi`, is left out: it takes headers
-//! that few machines have.
+//! `public-api`.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::{env, fs};
+use std::{env, fs, io};
 
 use anyhow::{Context, Result, ensure};
 use lexopt::Arg;
@@ -19,28 +21,27 @@ use lexopt::Arg;
 /// The published crates.
 const CRATES: [&str; 4] = ["zk-proto", "zk-client", "zk-recipes", "zk-embedded"];
 
-/// Their features that are off by default.
-const FEATURES: &str = "zk-proto/digest,zk-client/digest,zk-client/sasl-digest-md5,zk-client/tls";
+/// The features that are not part of the API: those for fuzzing, and one whose headers few machines
+/// have.
+const NOT_LISTED: [&str; 3] = ["__fuzz", "arbitrary", "sasl-gssapi"];
 
-/// What rustdoc is told.
-const FLAGS: &str = "-Z unstable-options --output-format json";
-
-/// Is set where Cargo calls this program in the place of rustdoc.
-const IS_RUSTDOC: &str = "ZK_API_IS_RUSTDOC";
+/// Is set where Cargo calls this program in the place of rustdoc, to the folder for the pages.
+const PAGES: &str = "ZK_API_PAGES";
 
 const USAGE: &str = "\
 Usage: cargo run -p zk-api [-- --accept]
 
-Compares the public API of each published crate with its list in tests/api, and fails if they
-differ.
+Renders the documentation of all crates with warnings denied. Compares the public API of each
+published crate with its list in tests/api, and fails if they differ.
+
+ZK_CARGO_TEST is for those who have built the tests in another way than `cargo test --workspace`,
+which they need not do again.
 
   --accept    write the lists anew";
 
 fn main() -> Result<ExitCode> {
-    if env::var_os(IS_RUSTDOC).is_some() {
-        let mut rustdoc = Command::new("rustdoc");
-        let status = rustdoc.args(env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").status()?;
-        return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    if let Some(pages) = env::var_os(PAGES) {
+        return render(Path::new(&pages));
     }
     let mut is_accepted = false;
     let mut arguments = lexopt::Parser::from_env();
@@ -54,11 +55,11 @@ fn main() -> Result<ExitCode> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let target = describe()?;
+    let pages = render_all()?;
     let mut differs = false;
     for name in CRATES {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("{name}.txt"));
-        let api = public_api(&target, name).with_context(|| format!("the API of {name}"))?;
+        let api = public_api(&pages, name).with_context(|| format!("the API of {name}"))?;
         if is_accepted {
             fs::write(&path, api)?;
         } else {
@@ -73,27 +74,73 @@ fn main() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lets rustdoc describe the crates. Returns the folder of what Cargo builds.
-fn describe() -> Result<PathBuf> {
+/// Lets rustdoc render all crates. Returns the folder of the pages.
+fn render_all() -> Result<PathBuf> {
     let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| OsString::from("target"));
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(target);
-    let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
-        .args(["doc", "--quiet", "--locked", "--lib", "--no-deps", "--features", FEATURES])
-        .args(CRATES.iter().flat_map(|name| ["--package", name]))
-        .arg("--target-dir")
-        .arg(&target)
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let pages = root.join(target).join("doc");
+    for name in CRATES {
+        // Nothing of an earlier run is to be compared.
+        if let Err(error) = fs::remove_file(json_of(&pages, name)) {
+            ensure!(error.kind() == io::ErrorKind::NotFound, error);
+        }
+    }
+    let cargo_test =
+        env::var("ZK_CARGO_TEST").unwrap_or_else(|_| "cargo test --workspace".to_owned());
+    let mut words = cargo_test.split_whitespace();
+    let status = Command::new(words.next().context("ZK_CARGO_TEST is empty")?)
+        .args(words)
+        .args(["--quiet", "--locked", "--no-fail-fast", "--doc"])
+        .current_dir(root)
         .env("RUSTDOC", env::current_exe()?)
-        .env("RUSTDOCFLAGS", FLAGS)
-        .env(IS_RUSTDOC, "1")
+        .env(PAGES, &pages)
         .status()?;
     ensure!(status.success(), "rustdoc failed");
-    Ok(target)
+    Ok(pages)
+}
+
+/// Renders the crate whose examples rustdoc was to run, as pages, and a published one as JSON, too.
+fn render(pages: &Path) -> Result<ExitCode> {
+    let (mut arguments, mut of_list) = (Vec::new(), Vec::new());
+    let mut words = env::args().skip(1);
+    let mut is_published = false;
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--test" => {}
+            "--test-run-directory" | "--test-args" => drop(words.next()),
+            "--crate-name" | "--cfg" => {
+                let value = words.next().unwrap_or_default();
+                is_published |= CRATES.contains(&value.replace('_', "-").as_str());
+                if !NOT_LISTED.iter().any(|name| value == format!("feature=\"{name}\"")) {
+                    of_list.extend([word.clone(), value.clone()]);
+                }
+                arguments.extend([word, value]);
+            }
+            _ => {
+                of_list.push(word.clone());
+                arguments.push(word);
+            }
+        }
+    }
+    let mut rustdoc = Command::new("rustdoc");
+    rustdoc.args(arguments).args(["-D", "warnings", "--out-dir"]).arg(pages);
+    let mut succeeded = rustdoc.status()?.success();
+    if is_published {
+        let mut rustdoc = Command::new("rustdoc");
+        rustdoc.args(of_list).args(["-Z", "unstable-options", "--output-format", "json"]);
+        rustdoc.arg("--out-dir").arg(pages).env("RUSTC_BOOTSTRAP", "1");
+        succeeded &= rustdoc.status()?.success();
+    }
+    Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn json_of(pages: &Path, name: &str) -> PathBuf {
+    pages.join(format!("{}.json", name.replace('-', "_")))
 }
 
 /// A line for each public item of a crate.
-fn public_api(target: &Path, name: &str) -> Result<String> {
-    let json = target.join("doc").join(format!("{}.json", name.replace('-', "_")));
-    let api = public_api::Builder::from_rustdoc_json(json)
+fn public_api(pages: &Path, name: &str) -> Result<String> {
+    let api = public_api::Builder::from_rustdoc_json(json_of(pages, name))
         .omit_blanket_impls(true)
         .omit_auto_trait_impls(true)
         .omit_auto_derived_impls(true)
