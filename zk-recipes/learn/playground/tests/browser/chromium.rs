@@ -269,7 +269,7 @@ impl Drop for Chromium {
 
 /// The program to start: `CHROMIUM`, or the one that Debian installs.
 fn program() -> PathBuf {
-    std::env::var_os("CHROMIUM").unwrap_or_else(|| "chromium".into()).into()
+    std::env::var_os("CHROMIUM").unwrap_or_else(|| "chromium-headless-shell".into()).into()
 }
 
 /// Reads messages in a thread of its own, so that waiting for one can have a limit.
