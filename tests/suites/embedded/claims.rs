@@ -46,6 +46,7 @@ zk_test_support::alone_claims!(
     Server::with(Config::new().server_version(ServerVersion::V3_8)).await?
 );
 zk_test_support::lock_claims!(lock, Server::start().await?);
+zk_test_support::lock_cost_claims!(lock_costs, Server::start().await?);
 zk_test_support::semaphore_claims!(semaphore, Server::start().await?);
 zk_test_support::barrier_claims!(barrier, Server::start().await?);
 zk_test_support::election_claims!(election, Server::start().await?);

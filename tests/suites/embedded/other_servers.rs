@@ -55,6 +55,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 fn claims() -> Vec<Claim> {
     let locks = [
         zk_test_support::lock_claims!().to_vec(),
+        zk_test_support::lock_cost_claims!().to_vec(),
         zk_test_support::semaphore_claims!().to_vec(),
         zk_test_support::barrier_claims!().to_vec(),
         zk_test_support::election_claims!().to_vec(),

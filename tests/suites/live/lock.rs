@@ -12,12 +12,18 @@ use zk_test_support::claims::target::Target;
 use zk_test_support::fault::Faults;
 use zk_test_support::server::{Ensemble, Standalone};
 
-zk_test_support::lock_claims!(real, Standalone::start().await?);
-zk_test_support::semaphore_claims!(semaphore, Standalone::start().await?);
-zk_test_support::barrier_claims!(barrier, Standalone::start().await?);
-zk_test_support::election_claims!(election, Standalone::start().await?);
-zk_test_support::group_claims!(group, Standalone::start().await?);
-zk_test_support::partitioner_claims!(partitioner, Standalone::start().await?);
+zk_test_support::claims_at_once!(
+    every_claim_holds_on_a_standalone,
+    Standalone::start().await?,
+    lock_claims,
+    semaphore_claims,
+    barrier_claims,
+    election_claims,
+    group_claims,
+    partitioner_claims,
+);
+
+zk_test_support::lock_cost_claims!(costs, Standalone::start().await?);
 
 /// Each member alone.
 fn targets(ensemble: &Ensemble) -> Vec<Target> {

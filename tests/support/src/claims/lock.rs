@@ -15,10 +15,12 @@ use crate::claims::target::Target;
 use crate::fault::{Fault, Faults};
 use crate::server::packets_received;
 
-/// Runs every claim of this file on the target that `$start` yields: see
+/// Runs the claims about what a lock costs on the target that `$start` yields: see
 /// [`target_claims!`](crate::target_claims).
+///
+/// They count packets, so that nobody else may send any, and nothing may come of a chroot.
 #[macro_export]
-macro_rules! lock_claims {
+macro_rules! lock_cost_claims {
     ($($given:tt)*) => {
         $crate::target_claims! {
             [$($given)*],
@@ -26,6 +28,18 @@ macro_rules! lock_claims {
             an_uncontended_cycle_is_three_packets_in_two_writes,
             a_missing_folder_is_made_alone_and_its_ancestors_only_if_they_are_missing,
             the_hand_over_costs_the_waiter_no_frame,
+        }
+    };
+}
+
+/// Runs the other claims of this file on the target that `$start` yields: see
+/// [`target_claims!`](crate::target_claims).
+#[macro_export]
+macro_rules! lock_claims {
+    ($($given:tt)*) => {
+        $crate::target_claims! {
+            [$($given)*],
+            lock:
             waiters_get_in_in_order_and_once_each,
             a_waiter_that_leaves_lets_nobody_in,
             a_create_whose_reply_was_lost_is_found_again,
