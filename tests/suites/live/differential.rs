@@ -18,7 +18,7 @@ use zk_test_support::server::{ServerConfig, Standalone, four_letter};
 
 /// Requests for each seed, not counting those that reconnect and clean up.
 const REQUESTS: usize = 410;
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 25;
 
 /// The outcomes that a full run must have seen, whatever the seeds.
 const OUTCOMES: [&str; 45] = [
@@ -129,7 +129,7 @@ fn seeds(count: u64) -> Result<RangeInclusive<u64>> {
 async fn the_embedded_server_answers_like_a_real_one() -> Result<()> {
     let real = real_server().await?;
     let embedded = embedded_server(server_version(&real).await?).await?;
-    let count = if std::env::var_os("ZK_SOAK").is_some() { 50 * SEEDS } else { SEEDS };
+    let count = if std::env::var_os("ZK_SOAK").is_some() { 80 * SEEDS } else { SEEDS };
     let seeds = seeds(count)?;
     let servers = [("embedded", embedded.address()), ("real", &real.address())];
     let whole = seeds.clone().count() as u64 == count;

@@ -48,28 +48,6 @@ async fn the_configuration_reaches_the_server() -> Result<()> {
 }
 
 #[tokio::test]
-async fn restart_keeps_the_address_and_the_data() -> Result<()> {
-    let mut server = Standalone::start().await?;
-    assert_eq!(zxid(&server).await?, 0);
-    open_session(&server).await?;
-    let (address, before) = (server.address(), zxid(&server).await?);
-    assert!(before > 0);
-
-    server.kill().await;
-    server.restart().await?;
-    assert_eq!(server.address(), address);
-    // The end of the old session may have been logged, too.
-    assert!(zxid(&server).await? >= before);
-
-    // A running server is killed first.
-    let pid = server.pid();
-    server.restart().await?;
-    assert_ne!(server.pid(), pid);
-    assert!(zxid(&server).await? >= before);
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_paused_server_does_nothing_until_it_is_resumed() -> Result<()> {
     let mut server = Standalone::start().await?;
     server.pause().await?;
@@ -91,28 +69,6 @@ async fn packets_received_counts_its_own_packet() -> Result<()> {
     assert_eq!(server.packets_received().await?, first + 3);
     open_session(&server).await?;
     assert_eq!(server.packets_received().await?, first + 5);
-    Ok(())
-}
-
-#[tokio::test]
-async fn ensemble_elects_a_leader_and_survives_its_death() -> Result<()> {
-    let mut ensemble = Ensemble::start(3).await?;
-    let addresses: Vec<_> = ensemble.members().iter().map(Server::address).collect();
-    assert_eq!(ensemble.connect_string(), addresses.join(","));
-    let first = ensemble.wait_for_quorum().await?;
-    assert_eq!(ensemble.leader().await, Some(first));
-
-    ensemble.members_mut()[first].kill().await;
-    let second = ensemble.wait_for_quorum().await?;
-    assert_ne!(second, first);
-
-    ensemble.members_mut()[second].kill().await;
-    assert_eq!(ensemble.leader().await, None);
-
-    let (left, right) = ensemble.members_mut().split_at_mut(first.max(second));
-    let (one, other) = (&mut left[first.min(second)], &mut right[0]);
-    tokio::try_join!(one.restart(), other.restart())?;
-    ensemble.wait_for_quorum().await?;
     Ok(())
 }
 
@@ -325,13 +281,6 @@ async fn a_relay_freezes_in_silence_and_thaws() -> Result<()> {
 /// The folder of the server's process in `/proc`, which exists until the process is reaped.
 fn process(server: &Server) -> Result<String> {
     Ok(format!("/proc/{}", server.pid().context("the server runs")?))
-}
-
-/// The zxid of the server's last transaction.
-async fn zxid(server: &Server) -> Result<u64> {
-    let answer = server.four_letter("srvr").await?;
-    let zxid = answer.lines().find_map(|line| line.strip_prefix("Zxid: 0x"));
-    Ok(u64::from_str_radix(zxid.context("`srvr` tells the zxid")?, 16)?)
 }
 
 /// Opens a session, which is a transaction, and lets it expire.

@@ -13,9 +13,9 @@ use zk_test_support::server::{Ensemble, ServerConfig};
 const LOCK: &str = "/locks/processes";
 const PROCESSES: u32 = 2;
 
-/// Turns of each process: 2,000 in all, or more in a soak.
+/// Turns of each process.
 fn turns() -> u32 {
-    if std::env::var_os("ZK_SOAK").is_some() { 20_000 } else { 1_000 }
+    if std::env::var_os("ZK_SOAK").is_some() { 20_000 } else { 300 }
 }
 
 /// A number in a file that only the lock protects.
