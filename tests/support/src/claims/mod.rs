@@ -161,33 +161,3 @@ pub fn equipped_embedded(config: zk_embedded::Config) -> zk_embedded::Config {
     // All claims at once may have more connections than the 60 of the default.
     config.extended_types(true).super_digest(auth::super_digest()).max_connections_per_host(0)
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn no_claim_is_forgotten() {
-        let (alone, auth) = (include_str!("alone.rs"), include_str!("auth.rs"));
-        let operations = include_str!("operations.rs");
-        let (client, composed) = (include_str!("client.rs"), include_str!("composed.rs"));
-        let (leaks, lock) = (include_str!("leaks.rs"), include_str!("lock.rs"));
-        let election = include_str!("election.rs");
-        let (group, semaphore) = (include_str!("group.rs"), include_str!("semaphore.rs"));
-        let (cached, counter) = (include_str!("cached.rs"), include_str!("counter.rs"));
-        let tree_cache = include_str!("tree_cache.rs");
-        let partitioner = include_str!("partitioner.rs");
-        let barrier = include_str!("barrier.rs");
-        let locks = [barrier, election, group, leaks, lock, partitioner, semaphore];
-        let others = [alone, auth, cached, client, composed, counter, operations, tree_cache];
-        for file in locks.into_iter().chain(others) {
-            for function in file.split("pub async fn ").skip(1) {
-                let (name, rest) = function.split_once('(').expect("parameters");
-                let given = rest.trim_start();
-                let is_claim = ["address: &str)", "address: &str,\n)", "target: &Target"]
-                    .iter()
-                    .any(|parameter| given.starts_with(parameter));
-                let is_listed = file.contains(&format!(" {name},\n"));
-                assert_eq!(is_listed, is_claim, "{name}");
-            }
-        }
-    }
-}

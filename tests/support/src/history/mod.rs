@@ -12,7 +12,7 @@ use std::fmt;
 use tokio::time::Instant;
 use zk_recipes::FencingToken;
 
-pub use check::{Findings, Problem, check};
+pub use check::{Belief, Findings, Problem, check};
 pub use store::{Ledger, Mode, Store};
 
 /// All entries, oldest first.

@@ -1,0 +1,6 @@
+//! What the suites share.
+
+mod claims;
+mod explore;
+mod history;
+mod store;
