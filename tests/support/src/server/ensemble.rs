@@ -90,6 +90,15 @@ impl Ensemble {
     /// paused may report that it leads until it notices its successor; while two members report
     /// that, the result is `None`.
     pub async fn leader(&self) -> Option<usize> {
+        let (leaders, followers) = self.roles().await;
+        match leaders[..] {
+            [leader] if 1 + followers > self.members.len() / 2 => Some(leader),
+            _ => None,
+        }
+    }
+
+    /// The members that report that they lead, and how many report that they follow.
+    async fn roles(&self) -> (Vec<usize>, usize) {
         let isolated =
             |index: &usize| self.cuts.as_ref().is_some_and(|cuts| cuts.is_isolated(*index));
         let ask = |index: usize| (index, tokio::spawn(mode(self.members[index].address())));
@@ -102,22 +111,27 @@ impl Ensemble {
                 _ => {}
             }
         }
-        match leaders[..] {
-            [leader] if 1 + followers > self.members.len() / 2 => Some(leader),
-            _ => None,
-        }
+        (leaders, followers)
     }
 
-    /// Waits until every member serves clients, one of them as the leader.
+    /// Waits until every member serves clients, one of them as the leader. They may elect another
+    /// one meanwhile.
     ///
-    /// Fails if that takes more than 60 s for one of them.
+    /// Fails if that takes more than 60 s, and shows the end of each member's log.
     pub async fn wait_for_all(&self) -> anyhow::Result<()> {
-        let leader = self.wait_for_quorum().await?;
-        for (index, member) in self.members.iter().enumerate().filter(|(it, _)| *it != leader) {
-            let role = member.wait_for_mode(Some("follower")).await;
-            role.with_context(|| format!("member {index} does not follow {leader}"))?;
-        }
-        Ok(())
+        let all = async {
+            loop {
+                let (leaders, followers) = self.roles().await;
+                if leaders.len() == 1 && 1 + followers == self.members.len() {
+                    return;
+                }
+                sleep(POLL_INTERVAL).await;
+            }
+        };
+        timeout(START_DEADLINE, all).await.with_context(|| {
+            let logs = self.members.iter().map(Server::log_tail).collect::<Vec<_>>();
+            format!("not all members served for {START_DEADLINE:?}: {}", logs.join("\n"))
+        })
     }
 
     /// Waits until one member leads and a majority of all members serves clients.
