@@ -17,6 +17,7 @@ use std::{env, fs, io};
 
 use anyhow::{Context, Result, ensure};
 use lexopt::Arg;
+use serde_json::Value;
 
 /// The published crates.
 const CRATES: [&str; 4] = ["zk-proto", "zk-client", "zk-recipes", "zk-embedded"];
@@ -101,37 +102,58 @@ fn render_all() -> Result<PathBuf> {
 
 /// Renders the crate whose examples rustdoc was to run, as pages, and a published one as JSON, too.
 fn render(pages: &Path) -> Result<ExitCode> {
-    let (mut arguments, mut of_list) = (Vec::new(), Vec::new());
-    let mut words = env::args().skip(1);
-    let mut is_published = false;
+    let words = env::args().skip(1).collect::<Vec<_>>();
+    let name = words.iter().skip_while(|word| *word != "--crate-name").nth(1);
+    let name = name.context("rustdoc is told the name of the crate")?.replace('_', "-");
+    let of_examples = only_of_examples(&name)?;
+    let mut arguments = Vec::new();
+    let mut words = words.into_iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--test" => {}
             "--test-run-directory" | "--test-args" => drop(words.next()),
-            "--crate-name" | "--cfg" => {
+            "--extern" | "--cfg" => {
                 let value = words.next().unwrap_or_default();
-                is_published |= CRATES.contains(&value.replace('_', "-").as_str());
-                if !NOT_LISTED.iter().any(|name| value == format!("feature=\"{name}\"")) {
-                    of_list.extend([word.clone(), value.clone()]);
+                if !of_examples.contains(value.split('=').next().unwrap_or_default()) {
+                    arguments.push(format!("{word}={value}"));
                 }
-                arguments.extend([word, value]);
             }
-            _ => {
-                of_list.push(word.clone());
-                arguments.push(word);
-            }
+            _ => arguments.push(word),
         }
     }
     let mut rustdoc = Command::new("rustdoc");
-    rustdoc.args(arguments).args(["-D", "warnings", "--out-dir"]).arg(pages);
+    rustdoc.args(&arguments).args(["-D", "warnings", "--out-dir"]).arg(pages);
     let mut succeeded = rustdoc.status()?.success();
-    if is_published {
+    if CRATES.contains(&name.as_str()) {
+        let not_listed = NOT_LISTED.map(|feature| format!("--cfg=feature=\"{feature}\""));
+        arguments.retain(|argument| !not_listed.contains(argument));
         let mut rustdoc = Command::new("rustdoc");
-        rustdoc.args(of_list).args(["-Z", "unstable-options", "--output-format", "json"]);
+        rustdoc.args(arguments).args(["-Z", "unstable-options", "--output-format", "json"]);
         rustdoc.arg("--out-dir").arg(pages).env("RUSTC_BOOTSTRAP", "1");
         succeeded &= rustdoc.status()?.success();
     }
     Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The crates that only the examples of a crate know, and that its documentation may not link to:
+/// what its tests take, and the crate itself by its name.
+fn only_of_examples(name: &str) -> Result<BTreeSet<String>> {
+    let mut metadata = Command::new("cargo");
+    metadata.args(["metadata", "--locked", "--no-deps", "--format-version", "1"]);
+    let metadata: Value = serde_json::from_slice(&metadata.output()?.stdout)?;
+    let text = |of: &Value, key| of.get(key).and_then(Value::as_str).map(|it| it.replace('-', "_"));
+    let list = |of: &Value, key| of.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+    let own = name.replace('-', "_");
+    let packages = list(&metadata, "packages");
+    let package = packages.iter().find(|package| text(package, "name").as_ref() == Some(&own));
+    let package = package.with_context(|| format!("{name} is no package"))?;
+    let (mut of_examples, mut of_all) = (BTreeSet::from([own]), BTreeSet::new());
+    for dependency in list(package, "dependencies") {
+        let is_of_tests = text(&dependency, "kind").as_deref() == Some("dev");
+        let set = if is_of_tests { &mut of_examples } else { &mut of_all };
+        set.extend(text(&dependency, "name"));
+    }
+    Ok(&of_examples - &of_all)
 }
 
 fn json_of(pages: &Path, name: &str) -> PathBuf {

@@ -18,7 +18,7 @@ use crate::server::packets_received;
 /// Runs the claims about what a lock costs on the target that `$start` yields: see
 /// [`target_claims!`](crate::target_claims).
 ///
-/// They count packets, so that nobody else may send any, and nothing may come of a chroot.
+/// They count packets. So each of them needs a server of its own, and clients without a chroot.
 #[macro_export]
 macro_rules! lock_cost_claims {
     ($($given:tt)*) => {
