@@ -132,7 +132,7 @@ async fn carry(
 ) -> io::Result<()> {
     let mut read = Vec::new();
     client.read_buf(&mut read).await?;
-    if matches!(client.try_read(&mut [0]), Ok(0)) {
+    if matches!(client.try_read_buf(&mut read), Ok(0)) {
         return Ok(());
     }
     let mut server = TcpStream::connect(server).await?;

@@ -289,12 +289,6 @@ impl Server {
         self.log().contains("java.net.BindException")
     }
 
-    /// True if the log of the last launch says that a vote of another member came garbled and was
-    /// skipped, which happens now and then (ZOOKEEPER-3769).
-    fn lost_a_vote(&self) -> bool {
-        self.log().contains("partial / malformed response message")
-    }
-
     /// The last lines of the log, for an error.
     fn log_tail(&self) -> String {
         let log = self.log();
@@ -315,8 +309,7 @@ impl Server {
 }
 
 /// Starts the servers that `create` makes, and returns when all of them serve clients. If another
-/// process took one of their ports, or their election fails for a lost vote, tries again with new
-/// servers on other ports.
+/// process took one of their ports, tries again with new servers on other ports.
 async fn start<S>(create: impl Fn() -> anyhow::Result<S>) -> anyhow::Result<S>
 where
     S: AsMut<[Server]>,
@@ -327,10 +320,9 @@ where
         let started = start_each(servers.as_mut()).await;
         // A member of an ensemble serves clients without its port for elections, and ends later.
         let lost_a_port = servers.as_mut().iter().any(Server::lost_a_port);
-        let lost_a_vote = started.is_err() && servers.as_mut().iter().any(Server::lost_a_vote);
         match started {
             Ok(()) if !lost_a_port => return Ok(servers),
-            _ if (lost_a_port || lost_a_vote) && attempt < START_ATTEMPTS => attempt += 1,
+            _ if lost_a_port && attempt < START_ATTEMPTS => attempt += 1,
             Ok(()) => bail!("another process took a port of each of {attempt} attempts"),
             Err(error) => return Err(error),
         }
