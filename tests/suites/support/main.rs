@@ -1,6 +1,7 @@
 //! What the suites share.
 
 mod claims;
+mod cuts;
 mod explore;
 mod history;
 mod relay;

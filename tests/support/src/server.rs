@@ -32,6 +32,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 pub use config::{ServerConfig, ServerTls};
+pub use cuts::advertise;
 pub use ensemble::Ensemble;
 use installation::Installation;
 pub(crate) use installation::find_java;

@@ -106,7 +106,7 @@ pub(super) fn local(port: u16) -> String {
 /// Replaces the address where the caller says that it listens for elections. The message is a
 /// protocol version and the caller's id, 8 bytes each, then the length of the address in 4 bytes,
 /// and the address.
-fn advertise(message: &[u8], address: &str) -> Option<Vec<u8>> {
+pub fn advertise(message: &[u8], address: &str) -> Option<Vec<u8>> {
     let (head, rest) = message.split_at_checked(16)?;
     let (length, rest) = rest.split_first_chunk()?;
     let rest = rest.get(usize::try_from(u32::from_be_bytes(*length)).ok()?..)?;
