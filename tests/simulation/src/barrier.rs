@@ -39,7 +39,7 @@ impl Job {
     async fn act(&mut self, act: Act) {
         let barrier = Barrier::new(&self.client, BARRIER).unwrap();
         let (who, request, polls) = (self.who, self.request(), self.polls(10, 12));
-        let since = self.trial.world.lock().unwrap().core.last_zxid();
+        let since = self.trial.world.lock().unwrap().net.core.last_zxid();
         self.trial.note(|| format!("{who} begins to {act:?}, {polls}"));
         let acting = async {
             match act {
@@ -64,7 +64,7 @@ impl Job {
         }
         let is_reliable = self.trial.is_reliable(request.at);
         let mut world = self.trial.world.lock().unwrap();
-        let first = first_moment(world.core.history(), since, is_open);
+        let first = first_moment(world.net.core.history(), since, is_open);
         let (who, journal) = (self.who, &mut world.journal);
         journal.note(|| format!("{who} is done: {act:?}, open: {is_open}, {first:?}"));
         journal.count(match act {

@@ -9,8 +9,8 @@ use tokio::time::timeout;
 use zk_client::{Acl, Client, CreateOptions, ErrorCode, Id, Op, Perms};
 
 use super::journal::{FOLDER, folders, nodes};
-use super::network::Reception;
 use super::process::Trial;
+use super::wire::Reception;
 use crate::task::spawn;
 use zk_inputs::Random;
 
@@ -46,7 +46,7 @@ impl Others {
 
     /// The paths of some of the nodes.
     fn some(&mut self, most: usize) -> Vec<String> {
-        let mut nodes = nodes(&self.trial.world.lock().unwrap().core);
+        let mut nodes = nodes(&self.trial.world.lock().unwrap().net.core);
         let mut some = Vec::new();
         while some.len() < most
             && let Some(node) = self.random.pick(&nodes)
@@ -150,7 +150,7 @@ impl Others {
 /// end.
 pub(super) fn withhold(trial: &Arc<Trial>, client: &Client, time: Duration) {
     let (trial, client) = (Arc::clone(trial), client.clone());
-    let folders = folders(&trial.world.lock().unwrap().core);
+    let folders = folders(&trial.world.lock().unwrap().net.core);
     spawn(async move {
         for folder in &folders {
             permit(&client, folder, Perms::ALL.without(Perms::DELETE)).await;

@@ -47,7 +47,7 @@ impl Job {
         let mut progress = self.trial.progress.lock().unwrap();
         let mut world = self.trial.world.lock().unwrap();
         let Held { process, session, nodes, is_lost, is_believed, .. } = &mut progress.held[held];
-        let session_lives = world.core.sessions().contains(session);
+        let session_lives = world.net.core.sessions().contains(session);
         let is_unaware = world.may_be_unaware(*process);
         let journal = &mut world.journal;
         let by_itself = nodes.iter().find(|(node, czxid)| {

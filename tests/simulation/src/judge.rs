@@ -73,7 +73,7 @@ pub(super) fn granted(
         token,
         level,
         heard: world.heard(who.name.0),
-        zxid: world.core.last_zxid(),
+        zxid: world.net.core.last_zxid(),
         is_there: world.journal.is_alive(&node, czxid),
         at: now(),
         is_untold: world.journal.is_untold(who.name.0, &node),
@@ -206,7 +206,7 @@ pub(super) fn look(trial: &Trial, grant: usize, guard: &Hold) -> bool {
         world.journal.grants[grant].clone();
     let is_unaware = world.may_be_unaware(process);
     let journal = &mut world.journal;
-    let is_alive = world.core.sessions().contains(&session);
+    let is_alive = world.net.core.sessions().contains(&session);
     let is_kept = is_alive || is_unaware || journal.ended_early.contains(&session);
     if let LockState::Lost(loss) = said {
         journal.count(match loss {

@@ -5,6 +5,8 @@
 //! contender must get the lock and then leave nothing behind. Each grant is compared with what the
 //! server has committed.
 
+mod agenda;
+
 pub mod clock;
 
 mod task;
@@ -26,6 +28,8 @@ mod frames;
 mod link;
 
 mod network;
+
+pub mod one_server;
 
 pub mod wire;
 
@@ -318,14 +322,14 @@ impl Simulation {
         tokio::time::sleep(2 * SESSION).await;
         self.left("everybody has gone")?;
         let world = self.trial.world.lock().unwrap();
-        if !world.core.sessions().is_empty() {
-            return Err(format!("sessions are left: {:?}", world.core.sessions()));
+        if !world.net.core.sessions().is_empty() {
+            return Err(format!("sessions are left: {:?}", world.net.core.sessions()));
         }
-        check::grants(world.core.history(), &world.journal.grants)?;
+        check::grants(world.net.core.history(), &world.journal.grants)?;
         match self.family {
             // On slow links, a turn takes longer than it may here.
             Family::Requeue if !self.trial.is_planned => {
-                check::prompt(world.core.history(), &world.journal)
+                check::prompt(world.net.core.history(), &world.journal)
             }
             Family::Counter => {
                 counts::check(&self.trial.progress.lock().unwrap().adds, &world.journal)
@@ -451,7 +455,7 @@ impl Simulation {
             tokio::time::sleep(check::PROMPT).await;
             self.sound()?;
             let progress = self.trial.progress.lock().unwrap();
-            let core = &self.trial.world.lock().unwrap().core;
+            let core = &self.trial.world.lock().unwrap().net.core;
             let (history, last) = (core.history(), core.last_zxid());
             if let Some(outdated) = members::outdated(&progress, history, last) {
                 return Err(outdated);
@@ -478,10 +482,10 @@ impl Simulation {
     fn left(&self, when: &str) -> Result<(), String> {
         self.sound()?;
         let world = self.trial.world.lock().unwrap();
-        let nodes = nodes(&world.core);
+        let nodes = nodes(&world.net.core);
         // Nobody removes a watch where a server has no request for that.
         let watches = match world.servers {
-            Servers::Apache => world.core.watch_count(),
+            Servers::Apache => world.net.core.watch_count(),
             Servers::Keeper => 0,
         };
         if !nodes.is_empty() || watches > 0 {

@@ -1,12 +1,10 @@
-//! One connection as the network sees it: the bytes in flight in each direction, and the faults set
-//! for them.
+//! What the simulation keeps of one connection: the faults that are set for each direction, and
+//! what its client has heard.
 
-use std::time::{Duration, Instant};
-
-use bytes::BytesMut;
+use std::time::Duration;
 
 use super::frames::Heard;
-use super::inbox::Inbox;
+use super::one_server::Way;
 
 /// The client of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,38 +14,21 @@ pub(super) enum Party {
     Operator,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    Up,
-    Down,
-}
-
-/// One connection.
-pub(super) struct Link {
-    pub(super) party: Party,
-    pub(super) up: Pipe,
-    pub(super) down: Pipe,
-    /// Bytes that arrived at the server, which do not make a whole frame yet.
-    pub(super) input: BytesMut,
-    pub(super) inbox: Inbox,
+/// What belongs to one connection.
+#[derive(Default)]
+pub(super) struct Own {
+    pub(super) up: Faults,
+    pub(super) down: Faults,
     pub(super) heard: Heard,
-    /// Whether the client, or the server, still has the connection. If neither has, it is removed.
-    pub(super) at_client: bool,
-    pub(super) at_server: bool,
 }
 
-/// One direction.
-pub(super) struct Pipe {
-    /// Bytes that are sent now arrive no earlier than this.
-    pub(super) clear: Instant,
+/// The faults that are set for one direction.
+#[derive(Default)]
+pub(super) struct Faults {
     /// How many more bytes are accepted; the last one cuts the connection.
     pub(super) budget: Option<usize>,
     /// No more bytes are accepted.
     pub(super) is_shut: bool,
-    /// Only the end of the connection still arrives.
-    pub(super) is_cut: bool,
-    /// Nothing arrives any more.
-    pub(super) is_silent: bool,
     /// The next event does not arrive, as if its watch did not exist.
     pub(super) is_deaf: bool,
     /// What happens between the next two frames that are sent together.
@@ -65,21 +46,8 @@ pub(super) enum Tear {
     Cut,
 }
 
-impl Link {
-    pub(super) fn new(party: Party, now: Instant) -> Self {
-        Self {
-            party,
-            up: Pipe::new(now),
-            down: Pipe::new(now),
-            input: BytesMut::new(),
-            inbox: Inbox::default(),
-            heard: Heard::default(),
-            at_client: true,
-            at_server: true,
-        }
-    }
-
-    pub(super) fn pipe(&mut self, way: Way) -> &mut Pipe {
+impl Own {
+    pub(super) fn faults(&mut self, way: Way) -> &mut Faults {
         match way {
             Way::Up => &mut self.up,
             Way::Down => &mut self.down,
@@ -88,24 +56,8 @@ impl Link {
 
     /// Ends the possible faults from now on.
     pub(super) fn mend(&mut self) {
-        for pipe in [&mut self.up, &mut self.down] {
-            (pipe.budget, pipe.tear, pipe.is_deaf) = (None, None, false);
-            pipe.drip = None;
-        }
-    }
-}
-
-impl Pipe {
-    fn new(now: Instant) -> Self {
-        Self {
-            clear: now,
-            budget: None,
-            is_shut: false,
-            is_cut: false,
-            is_silent: false,
-            is_deaf: false,
-            tear: None,
-            drip: None,
+        for faults in [&mut self.up, &mut self.down] {
+            *faults = Faults { is_shut: faults.is_shut, ..Faults::default() };
         }
     }
 }

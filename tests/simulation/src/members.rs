@@ -106,8 +106,8 @@ impl Job {
         let mut progress = self.trial.progress.lock().unwrap();
         let mut world = self.trial.world.lock().unwrap();
         progress.held.push(Held::new(self, &world, [member.node()].into_iter()));
-        let World { core, journal, .. } = &mut *world;
-        let now = members_at(core.history(), core.last_zxid());
+        let World { net, journal, .. } = &mut *world;
+        let now = members_at(net.core.history(), net.core.last_zxid());
         let (who, id, node) = (self.who, member.id(), member.node());
         let czxid = member.token().czxid();
         journal.count("grants");
@@ -173,9 +173,9 @@ impl Job {
     fn saw(&self, members: &Members, view: &View, before: Option<&View>) {
         let who = self.who;
         let mut world = self.trial.world.lock().unwrap();
-        let World { core, journal, .. } = &mut *world;
-        let at_epoch = members_at(core.history(), view.epoch);
-        let last_zxid = core.last_zxid();
+        let World { net, journal, .. } = &mut *world;
+        let at_epoch = members_at(net.core.history(), view.epoch);
+        let last_zxid = net.core.last_zxid();
         journal.count("views");
         journal.note(|| format!("{who} SEES {view:?}"));
         if before.is_some_and(|before| before.epoch >= view.epoch) || view.epoch > last_zxid {

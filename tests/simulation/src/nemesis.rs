@@ -12,8 +12,10 @@ use super::gate::Mode;
 use super::journal::{FOLDER, nodes};
 use super::kinds::{KINDS, Kind, PEACEFUL};
 use super::link::Tear;
-use super::network::{Party, Reception, Way};
+use super::network::Party;
+use super::one_server::{Traffic, Way};
 use super::process::Trial;
+use super::wire::Reception;
 use super::{Family, Servers};
 use crate::task::spawn;
 use zk_inputs::Random;
@@ -175,7 +177,7 @@ impl Nemesis {
             }
             Kind::Reap => {
                 let world = &mut *self.trial.world.lock().unwrap();
-                if world.core.has_node(FOLDER) && nodes(&world.core).is_empty() {
+                if world.net.core.has_node(FOLDER) && nodes(&world.net.core).is_empty() {
                     world.journal.strike("folder reaped");
                     world.serve(|core, now| core.reap(now));
                 }
@@ -210,12 +212,12 @@ impl Nemesis {
             return;
         };
         let world = &mut *self.trial.world.lock().unwrap();
-        if world.core.pending_faults() == 0 {
+        if world.net.core.pending_faults() == 0 {
             world.journal.strike(name);
             self.pending = None;
         } else if until <= now() {
-            world.core.clear_faults();
-            if world.core.sessions().contains(&session) {
+            world.net.core.clear_faults();
+            if world.net.core.sessions().contains(&session) {
                 world.journal.ended_early.retain(|ended| *ended != session);
             }
             self.pending = None;
@@ -247,7 +249,7 @@ impl Nemesis {
     /// A session other than the operator's.
     fn victim(&mut self) -> Option<SessionId> {
         let operator = self.others.client().session().map(|session| session.id);
-        let mut sessions = self.trial.world.lock().unwrap().core.sessions();
+        let mut sessions = self.trial.world.lock().unwrap().net.core.sessions();
         sessions.retain(|session| Some(*session) != operator);
         self.random.pick(&sessions)
     }
@@ -382,7 +384,7 @@ impl Nemesis {
         };
         let world = &mut *self.trial.world.lock().unwrap();
         world.journal.note(|| format!("armed: {fault:?}"));
-        world.core.inject(fault);
+        world.net.core.inject(fault);
         if name == EXPIRED_BY_REPLY {
             world.journal.ended_early.push(session);
         }

@@ -22,6 +22,7 @@ use super::gate::Mode;
 use super::journal::nodes;
 use super::nemesis::{UNPROVEN, kill};
 use super::network::{Shared, World};
+use super::one_server::Traffic;
 use super::process::{Phase, Trial};
 use super::{Family, Outcome, Servers};
 use crate::task::spawn;
@@ -319,28 +320,28 @@ impl Due {
                 let world = world();
                 let owner = session.map(|session| session.0);
                 let is_own = |node: &String| {
-                    let stat = world.core.stat(node);
+                    let stat = world.net.core.stat(node);
                     stat.map(|stat| stat.ephemeral_owner.0) == owner && owner.is_some()
                 };
-                let own = nodes(&world.core).into_iter().find(is_own);
+                let own = nodes(&world.net.core).into_iter().find(is_own);
                 drop(world);
                 own.map(|node| drop(operator.delete(&node, None))).is_some()
             }
             Fault::Purge => {
-                let all = nodes(&world().core);
+                let all = nodes(&world().net.core);
                 all.iter().for_each(|node| drop(operator.delete(node, None)));
                 !all.is_empty()
             }
             Fault::Write => {
-                let all = nodes(&world().core);
+                let all = nodes(&world().net.core);
                 all.iter().for_each(|node| drop(operator.set_data(node, b"written", None)));
                 !all.is_empty()
             }
             Fault::Reap => {
                 let mut world = world();
-                let before = world.core.last_zxid();
+                let before = world.net.core.last_zxid();
                 world.serve(|core, now| core.reap(now));
-                before != world.core.last_zxid()
+                before != world.net.core.last_zxid()
             }
             Fault::Withhold => {
                 withhold(trial, operator, TIMEOUT / 2);

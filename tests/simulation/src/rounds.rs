@@ -86,7 +86,7 @@ impl Job {
         let mut world = self.trial.world.lock().unwrap();
         progress.held.push(Held::new(self, &world, [round.node()].into_iter()));
         let (who, number) = (self.who, round.number());
-        let members = round_of(world.core.history(), number);
+        let members = round_of(world.net.core.history(), number);
         let journal = &mut world.journal;
         journal.count("grants");
         journal.note(|| format!("{who} IS IN round {number} by {}: {members:?}", round.node()));

@@ -108,7 +108,7 @@ impl Working {
     ) -> Self {
         let mut progress = trial.progress.lock().unwrap();
         let mut world = trial.world.lock().unwrap();
-        let sessions = world.core.sessions();
+        let sessions = world.net.core.sessions();
         let works = &progress.works.now;
         let unaware = works.values().filter(|one| world.may_be_unaware(one.process));
         let unaware = unaware.map(|one| one.process).collect::<Vec<_>>();
@@ -154,7 +154,7 @@ impl Working {
         let said = shard.state();
         let progress = self.trial.progress.lock().unwrap();
         let mut world = self.trial.world.lock().unwrap();
-        let sessions = world.core.sessions();
+        let sessions = world.net.core.sessions();
         let AtWork { who, process, session, node, czxid, .. } = &progress.works.now[&self.number];
         let is_unaware = world.may_be_unaware(*process);
         let is_over = !sessions.contains(session) && !is_unaware;

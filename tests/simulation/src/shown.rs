@@ -118,7 +118,7 @@ impl Followed {
         let progress = &mut *trial.progress.lock().unwrap();
         let world = &mut *trial.world.lock().unwrap();
         let timelines = &mut progress.timelines;
-        timelines.read(world.core.history());
+        timelines.read(world.net.core.history());
         if let Some(error) = self.error().filter(|error| !is_expected(error)) {
             return Err(format!("an error: {error}"));
         }
@@ -142,7 +142,7 @@ impl Followed {
             return false;
         };
         let progress = &mut *trial.progress.lock().unwrap();
-        progress.timelines.read(trial.world.lock().unwrap().core.history());
+        progress.timelines.read(trial.world.lock().unwrap().net.core.history());
         let value = values.borrow();
         let mut since = progress.timelines.since(VALUE, zxid);
         value.freshness == Freshness::Current && since.any(|(_, known)| known == known_of(&value))
@@ -150,7 +150,7 @@ impl Followed {
 
     /// True if everything that the server has is shown, and nothing else.
     pub(super) fn equals_the_server(&self, trial: &Trial) -> bool {
-        let core = &trial.world.lock().unwrap().core;
+        let core = &trial.world.lock().unwrap().net.core;
         self.freshness() == Freshness::Current
             && self.error().is_none()
             && match self {

@@ -15,7 +15,7 @@ use zk_proto::{ConnectRequest, Decode, Encode, Reader, ReplyHeader, RequestHeade
 
 use super::FORBIDDEN;
 use super::message::{Entry, LEADER, LinkId, ServerId, ToFollower, ToLeader};
-use crate::network::WALL;
+use crate::one_server::WALL;
 
 pub(super) struct Server {
     id: ServerId,

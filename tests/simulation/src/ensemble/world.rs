@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -18,11 +18,13 @@ use super::judge::Believers;
 use super::message::{Entry, LEADER, LinkId, ServerId, ToFollower, ToLeader};
 use super::server::{Output, Server};
 use super::tracker::Tracker;
+use crate::agenda::Agenda;
 use crate::clock::now;
 use crate::frames;
 use crate::inbox::Inbox;
 use crate::journal::Journal;
-use crate::link::{Party, Way};
+use crate::link::Party;
+use crate::one_server::Way;
 use crate::wire::{Network, Reception};
 use zk_inputs::Random;
 
@@ -42,12 +44,12 @@ pub(super) struct World {
     /// The longest time that any message takes, in milliseconds.
     pub(super) latency: u64,
     links: BTreeMap<LinkId, Link>,
-    agenda: BTreeMap<(Instant, u64), Due>,
+    agenda: Agenda<Due>,
+    /// How many connections clients have opened.
+    connections: u64,
     settings: Settings,
     start: Instant,
     random: Random,
-    entries: u64,
-    pump: Option<Waker>,
 }
 
 /// The configuration of the ensemble.
@@ -132,14 +134,13 @@ impl World {
             believers: Believers::default(),
             latency: random.within(2..20),
             links: BTreeMap::new(),
-            agenda: BTreeMap::new(),
+            agenda: Agenda::default(),
+            connections: 0,
             settings,
             start,
             random: random.fork(),
-            entries: 0,
-            pump: None,
         };
-        world.plan(start, Due::HalfTick);
+        world.agenda.plan(start, Due::HalfTick);
         world
     }
 
@@ -210,14 +211,6 @@ impl World {
 
     // The transport.
 
-    fn plan(&mut self, at: Instant, due: Due) {
-        self.entries += 1;
-        self.agenda.insert((at, self.entries), due);
-        if let Some(pump) = self.pump.take() {
-            pump.wake();
-        }
-    }
-
     fn latency(&mut self) -> Duration {
         self.random.millis(0..self.latency + 1)
     }
@@ -230,7 +223,7 @@ impl World {
         let latency = self.latency();
         let Peer { down, generation, .. } = &mut self.peers[to];
         let (at, generation) = (down.arrival(latency), *generation);
-        self.plan(at, Due::Down(to, generation, message));
+        self.agenda.plan(at, Due::Down(to, generation, message));
     }
 
     /// Transmits the output of a server.
@@ -242,7 +235,7 @@ impl World {
                     let latency = self.latency();
                     let Peer { up, generation, .. } = &mut self.peers[id];
                     let (at, generation) = (up.arrival(latency), *generation);
-                    self.plan(at, Due::Up(id, generation, message));
+                    self.agenda.plan(at, Due::Up(id, generation, message));
                 }
                 Output::ToClient(link, bytes) => self.carry(link, Way::Down, bytes),
                 Output::Close(link) => self.end(link, Way::Down),
@@ -265,13 +258,13 @@ impl World {
 
     fn carry(&mut self, id: LinkId, way: Way, bytes: Bytes) {
         if let Some(at) = self.arrival(id, way) {
-            self.plan(at, Due::Bytes(id, way, bytes));
+            self.agenda.plan(at, Due::Bytes(id, way, bytes));
         }
     }
 
     fn end(&mut self, id: LinkId, way: Way) {
         if let Some(at) = self.arrival(id, way) {
-            self.plan(at, Due::End(id, way));
+            self.agenda.plan(at, Due::End(id, way));
         }
     }
 
@@ -331,13 +324,13 @@ impl World {
                 let latency = self.latency();
                 let Peer { up, generation, .. } = &mut self.peers[id];
                 let (at, generation) = (up.arrival(latency), *generation);
-                self.plan(at, Due::Up(id, generation, ToLeader::Join { applied }));
+                self.agenda.plan(at, Due::Up(id, generation, ToLeader::Join { applied }));
             } else if now() - self.peers[id].heard > self.settings.patience {
                 self.journal.strike("follower gave up");
                 self.break_peer(id);
             }
         }
-        self.plan(now() + self.settings.tick / 2, Due::HalfTick);
+        self.agenda.plan(now() + self.settings.tick / 2, Due::HalfTick);
     }
 }
 
@@ -354,8 +347,8 @@ impl Network for World {
     }
 
     fn connect(&mut self, party: Party, host: &Host) -> LinkId {
-        self.entries += 1;
-        let id = LinkId { server: server(host), number: self.entries };
+        self.connections += 1;
+        let id = LinkId { server: server(host), number: self.connections };
         let (up, down) = (Pipe::new(now()), Pipe::new(now()));
         let (inbox, is_cut, is_left) = (Inbox::default(), false, false);
         self.links.insert(id, Link { party, up, down, inbox, is_cut, is_left });
@@ -385,23 +378,17 @@ impl Network for World {
     }
 
     fn poll_turn(&mut self, cx: &Context<'_>) -> Option<Instant> {
-        let next = loop {
-            let first = self.agenda.first_key_value().map(|((at, _), _)| *at)?;
-            if first > now() {
-                break first;
-            }
-            if self.entries > MAX_STEPS {
+        while let Some(due) = self.agenda.next(now()) {
+            if self.agenda.steps > MAX_STEPS {
                 self.journal.violate("more events than time allows".to_owned());
                 return None;
             }
-            if let Some((_, due)) = self.agenda.pop_first() {
-                self.happen(due);
-                // A step of a follower may give the leader something to send too.
-                self.flush(LEADER);
-            }
-        };
-        self.pump = Some(cx.waker().clone());
-        Some(next)
+            self.happen(due);
+            // A step of a follower may give the leader something to send too.
+            self.flush(LEADER);
+        }
+        self.agenda.wait(cx);
+        self.agenda.first()
     }
 }
 

@@ -4,10 +4,11 @@
 //! run alone, so a program that breaks in another way gets another reason.
 
 use zk_embedded::{Change, OpCode, SessionId};
+use zk_simulation::one_server::Way;
 
 use crate::contender::FOLDER;
 use crate::fault::Kind;
-use crate::record::{Break, Event, Violation, Way};
+use crate::record::{Break, Event, Violation};
 use crate::world::{World, name};
 
 /// The reason for the violation of a run, if it has one.
@@ -41,7 +42,7 @@ pub(crate) fn why(world: &World) -> String {
              request that was answered with it."
                 .to_owned()
         }
-        Break::Error if world.core.stat(FOLDER).is_none() => {
+        Break::Error if world.net.core.stat(FOLDER).is_none() => {
             "The folder is gone: whoever finds it empty may remove it, at any moment between two \
              of your requests. Make it again where a create is answered with NoNode."
                 .to_owned()
@@ -137,7 +138,7 @@ fn looks(world: &World, process: usize) -> (bool, bool) {
 /// Why a holder has no node in the folder.
 fn without_node(world: &World, holder: usize) -> String {
     let who = name(holder);
-    let history = world.core.history();
+    let history = world.net.core.history();
     let is_own = |session| world.owner(session) == Some(holder);
     let mut created = history.iter().filter(|one| {
         one.change == Change::Created
@@ -194,9 +195,9 @@ fn last_heard(world: &World, process: usize) -> Option<Kind> {
 fn stuck(world: &World, waiting: &[usize]) -> String {
     let is_left = |path: &String| {
         let is_persistent =
-            world.core.stat(path).is_some_and(|stat| stat.ephemeral_owner == SessionId(0));
+            world.net.core.stat(path).is_some_and(|stat| stat.ephemeral_owner == SessionId(0));
         let session = world.creator(path);
-        is_persistent && session.is_some_and(|it| world.core.session_deadline(it).is_none())
+        is_persistent && session.is_some_and(|it| world.net.core.session_deadline(it).is_none())
     };
     if let Some((node, _)) = world.nodes().into_iter().find(|(path, _)| is_left(path)) {
         return format!(
@@ -233,7 +234,7 @@ fn stuck(world: &World, waiting: &[usize]) -> String {
     let first = nodes.iter().filter_map(|(path, owner)| Some((number(path)?, path, (*owner)?)));
     if let Some((ours, path, owner)) = first.min() {
         let (who, node) = (name(owner), short(path));
-        let watches = world.core.watches().into_iter();
+        let watches = world.net.core.watches().into_iter();
         let mut watches = watches.filter(|watch| world.owner(watch.session) == Some(owner));
         let watched = watches.find(|watch| watch.path.starts_with(&format!("{FOLDER}/")));
         return match watched.filter(|watch| number(&watch.path).is_some_and(|it| it > ours)) {

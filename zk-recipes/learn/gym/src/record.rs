@@ -5,15 +5,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use zk_simulation::one_server::Way;
 
 use crate::fault::{Fault, Frame, Kind};
-
-/// A direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    Up,
-    Down,
-}
 
 /// Something that happened. Times count from the begin of the run.
 #[derive(Clone, Debug)]

@@ -7,11 +7,11 @@ use std::time::Duration;
 use zk_embedded::{ConnectionId, ErrorCode, Fault as ServerFault, SessionId};
 use zk_simulation::clock::now;
 use zk_simulation::gate::Mode as GateMode;
+use zk_simulation::one_server::{Traffic, Way};
 
 use crate::contender::FOLDER;
 use crate::fault::{Fault, Frame, Kind};
 use crate::plan::TIMEOUT;
-use crate::record::Way;
 use crate::world::{Due, EXCUSE, World};
 
 /// How long a server that restarts serves nobody.
@@ -37,7 +37,7 @@ pub(crate) struct Struck {
 impl World {
     /// Numbers a frame. Returns the faults that strike at it.
     pub(crate) fn strikes_at(&mut self, id: ConnectionId, frame: &Frame) -> Struck {
-        let is_of_process = self.links.get(&id).is_some_and(|link| link.party.is_some());
+        let is_of_process = self.net.links.get(&id).is_some_and(|link| link.party.is_some());
         if frame.kind == Kind::Ping || !is_of_process || self.is_calm {
             return Struck::default();
         }
@@ -54,28 +54,22 @@ impl World {
 
     /// Lets the faults strike that are of the connection, or of the server for this one request.
     pub(crate) fn strike_before(&mut self, id: ConnectionId, way: Way, struck: &Struck) {
-        let Some(process) = self.links.get(&id).and_then(|link| link.party) else {
+        let Some(process) = self.net.links.get(&id).and_then(|link| link.party) else {
             return;
         };
         for (index, fault) in &struck.faults {
             match fault {
                 Fault::Cut => self.cut(id),
                 Fault::Silence => {
-                    if let Some(link) = self.links.get_mut(&id) {
-                        (link.up.is_silent, link.down.is_silent) = (true, true);
-                    }
+                    self.silence(id, Way::Up);
+                    self.silence(id, Way::Down);
                 }
-                Fault::Late => {
-                    if let Some(link) = self.links.get_mut(&id) {
-                        let pipe = link.pipe(way);
-                        pipe.clear = pipe.clear.max(now() + TIMEOUT / 3);
-                    }
-                }
-                Fault::Refuse => self.core.inject(ServerFault::refuse(ErrorCode::THROTTLED_OP)),
+                Fault::Late => self.stall(id, way, TIMEOUT / 3),
+                Fault::Refuse => self.net.core.inject(ServerFault::refuse(ErrorCode::THROTTLED_OP)),
                 Fault::Disown => {
-                    self.core.inject(ServerFault::disown(ErrorCode::OPERATION_TIMEOUT));
+                    self.net.core.inject(ServerFault::disown(ErrorCode::OPERATION_TIMEOUT));
                 }
-                Fault::ServeLate => self.core.inject(ServerFault::serve_late(RESTART)),
+                Fault::ServeLate => self.net.core.inject(ServerFault::serve_late(RESTART)),
                 _ => continue,
             }
             let at = self.time();
@@ -85,7 +79,7 @@ impl World {
 
     /// Lets the faults strike that come behind the frame.
     pub(crate) fn strike_behind(&mut self, id: ConnectionId, struck: &Struck) {
-        let Some(process) = self.links.get(&id).and_then(|link| link.party) else {
+        let Some(process) = self.net.links.get(&id).and_then(|link| link.party) else {
             return;
         };
         for (index, fault) in &struck.faults {
@@ -125,7 +119,7 @@ impl World {
             return false;
         };
         let runs = actor.gate.mode() == GateMode::Open;
-        let session = actor.session.filter(|it| self.core.session_deadline(*it).is_some());
+        let session = actor.session.filter(|it| self.net.core.session_deadline(*it).is_some());
         match fault {
             Fault::CutBehind | Fault::Restart => true,
             Fault::Expire | Fault::Isolate => session.is_some(),
@@ -134,7 +128,9 @@ impl World {
             Fault::Crash | Fault::Close => runs && actor.turns_left > 0,
             Fault::Delete => self.nodes().iter().any(|(_, owner)| *owner == Some(process)),
             Fault::Purge | Fault::Write => !self.nodes().is_empty(),
-            Fault::Reap => self.core.has_node(FOLDER) && self.core.children(FOLDER).is_empty(),
+            Fault::Reap => {
+                self.net.core.has_node(FOLDER) && self.net.core.children(FOLDER).is_empty()
+            }
             Fault::Cut
             | Fault::Silence
             | Fault::Late
@@ -214,7 +210,7 @@ impl World {
 
     /// The nodes of the folder, with the processes that have created them.
     pub(crate) fn nodes(&self) -> Vec<(String, Option<usize>)> {
-        let names = self.core.children(FOLDER).into_iter();
+        let names = self.net.core.children(FOLDER).into_iter();
         let nodes = names.map(|name| {
             let path = format!("{FOLDER}/{name}");
             let owner = self.creator(&path).and_then(|session| self.owner(session));
@@ -225,8 +221,8 @@ impl World {
 
     /// The session that has created a node: its owner, unless the node is persistent.
     pub(crate) fn creator(&self, path: &str) -> Option<SessionId> {
-        let stat = self.core.stat(path)?;
-        let mut history = self.core.history().iter().rev();
+        let stat = self.net.core.stat(path)?;
+        let mut history = self.net.core.history().iter().rev();
         history.find(|one| one.zxid == stat.czxid && one.path == path)?.session
     }
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use zk_playground::{
     Event as Shown, Fate, FrameEvent as ShownFrame, Role, Scene, Tone, Verdict, recorded,
 };
+use zk_simulation::one_server::Way;
 use zk_tap::Side;
 use zk_tap::recording::Entry;
 
-use crate::record::{Event, FrameEvent, Record, Way};
+use crate::record::{Event, FrameEvent, Record};
 use crate::world::name;
 
 const SERVER: &str = "server";

@@ -45,7 +45,7 @@ impl World {
 
     /// Lets everybody ask again when another one has changed something in the folder.
     pub(crate) fn note_changes(&mut self) {
-        let history = self.core.history();
+        let history = self.net.core.history();
         let new = history.get(self.changes..).unwrap_or_default();
         for commit in new.iter().filter(|one| one.path.starts_with(FOLDER)) {
             let by = |actor: &Actor| commit.session.is_some_and(|it| actor.sessions.contains(&it));

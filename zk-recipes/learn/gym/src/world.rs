@@ -5,24 +5,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use tokio::sync::Notify;
 use zk_client::Client;
-use zk_embedded::{Config, ConnectionId, Core, OpCode, SessionId};
+use zk_embedded::{Config, ConnectionId, OpCode, SessionId};
 use zk_inputs::Random;
 use zk_simulation::clock::now;
 use zk_simulation::gate::Gate;
-use zk_simulation::inbox::Inbox;
+use zk_simulation::one_server::{Net, Traffic};
 
 use crate::fault::{Fault, Strike};
 use crate::plan::{Mode, Plan, TIMEOUT};
-use crate::record::{Break, Record, Violation, Way};
-
-/// The server's wall clock at the begin of every run.
-pub(crate) const WALL: Duration = Duration::from_secs(1_700_000_000);
+use crate::record::{Break, Record, Violation};
 
 const TICK: Duration = Duration::from_millis(100);
 
@@ -43,7 +39,7 @@ pub(crate) fn lock(world: &Shared) -> MutexGuard<'_, World> {
 }
 
 pub(crate) struct World {
-    pub(crate) core: Core,
+    pub(crate) net: Net<Self>,
     pub(crate) record: Record,
     pub(crate) actors: Vec<Actor>,
     pub(crate) start: Instant,
@@ -61,15 +57,14 @@ pub(crate) struct World {
     /// True if the session of the holder ends, whoever's the frame is.
     pub(crate) strikes_holders: bool,
     pub(crate) operator: Option<Client>,
-    pub(crate) links: BTreeMap<ConnectionId, Link>,
     pub(crate) connections: u64,
-    pub(crate) agenda: BTreeMap<(Instant, u64), Due>,
-    pub(crate) entries: u64,
+    /// Who is notified by what the server does now.
+    pub(crate) told: Vec<Party>,
+    /// Whose request the server carries out now.
+    pub(crate) asking: Party,
     /// How many changes of nodes have been looked at.
     pub(crate) changes: usize,
-    pub(crate) steps: u64,
     pub(crate) random: Random,
-    pub(crate) pump: Option<Waker>,
     /// Notified when a process is done or dead, or the lock is broken.
     pub(crate) changed: Arc<Notify>,
 }
@@ -98,38 +93,17 @@ pub(crate) struct Actor {
     pub(crate) lives: u64,
 }
 
-/// One connection.
-pub(crate) struct Link {
-    pub(crate) party: Party,
+/// What has been said on one connection.
+pub(crate) struct Talk {
+    /// The number of the connection.
     pub(crate) number: u64,
-    pub(crate) up: Pipe,
-    pub(crate) down: Pipe,
-    pub(crate) input: BytesMut,
-    pub(crate) inbox: Inbox,
     /// The operations of the requests that have no reply yet.
     pub(crate) asked: BTreeMap<i32, OpCode>,
     pub(crate) is_greeted: bool,
-    pub(crate) at_client: bool,
-    pub(crate) at_server: bool,
 }
 
-/// One direction.
-pub(crate) struct Pipe {
-    /// Bytes that make no whole frame yet.
-    pub(crate) rest: BytesMut,
-    /// What is sent now arrives no earlier than this.
-    pub(crate) clear: Instant,
-    /// Only the end of the connection still arrives.
-    pub(crate) is_cut: bool,
-    /// Nothing arrives any more.
-    pub(crate) is_silent: bool,
-}
-
+/// What is to happen beside the frames.
 pub(crate) enum Due {
-    Frame(ConnectionId, Way, Flight),
-    End(ConnectionId, Way),
-    /// A reply that the server held back.
-    Reply(ConnectionId),
     /// Somebody has no excuse any more.
     Judge,
     /// The server of this connection of a process notices that it is cut off.
@@ -141,7 +115,7 @@ pub(crate) enum Due {
     Strike(usize, Fault, usize),
 }
 
-/// A frame on its way, without its length.
+/// A frame on its way, with its length.
 pub(crate) struct Flight {
     pub(crate) bytes: Bytes,
     pub(crate) sent: Duration,
@@ -162,7 +136,7 @@ impl World {
             Actor::new(contender.map_or(Mode::Write, |one| one.mode), plan.turns)
         };
         Self {
-            core: Core::new(config, now(), WALL),
+            net: Net::new(config),
             record: Record::default(),
             actors: (0..=last).map(actor).collect(),
             start: now(),
@@ -175,14 +149,11 @@ impl World {
             strikes_later: plan.strikes_later,
             strikes_holders: plan.strikes_holders,
             operator: None,
-            links: BTreeMap::new(),
             connections: 0,
-            agenda: BTreeMap::new(),
-            entries: 0,
+            told: Vec::new(),
+            asking: None,
             changes: 0,
-            steps: 0,
             random: Random::new(plan.seed),
-            pump: None,
             changed: Arc::new(Notify::new()),
         }
     }
@@ -190,18 +161,6 @@ impl World {
     /// How long the run has lasted.
     pub(crate) fn time(&self) -> Duration {
         now().saturating_duration_since(self.start)
-    }
-
-    pub(crate) fn wake(&mut self) {
-        if let Some(pump) = self.pump.take() {
-            pump.wake();
-        }
-    }
-
-    pub(crate) fn plan(&mut self, at: Instant, due: Due) {
-        self.entries += 1;
-        self.agenda.insert((at, self.entries), due);
-        self.wake();
     }
 
     pub(crate) fn note(&mut self, process: usize, is_bad: bool, text: impl Into<String>) {
@@ -264,11 +223,6 @@ impl World {
     pub(crate) fn owner(&self, session: SessionId) -> Option<usize> {
         self.actors.iter().position(|actor| actor.sessions.contains(&session))
     }
-
-    pub(crate) fn links_of(&self, party: Party) -> Vec<ConnectionId> {
-        let of = |link: &Link| link.party == party && link.at_client;
-        self.links.iter().filter(|(_, link)| of(link)).map(|(id, _)| *id).collect()
-    }
 }
 
 impl Actor {
@@ -290,33 +244,9 @@ impl Actor {
     }
 }
 
-impl Link {
-    pub(crate) fn new(party: Party, number: u64, now: Instant) -> Self {
-        Self {
-            party,
-            number,
-            up: Pipe::new(now),
-            down: Pipe::new(now),
-            input: BytesMut::new(),
-            inbox: Inbox::default(),
-            asked: BTreeMap::new(),
-            is_greeted: false,
-            at_client: true,
-            at_server: true,
-        }
-    }
-
-    pub(crate) fn pipe(&mut self, way: Way) -> &mut Pipe {
-        match way {
-            Way::Up => &mut self.up,
-            Way::Down => &mut self.down,
-        }
-    }
-}
-
-impl Pipe {
-    fn new(now: Instant) -> Self {
-        Self { rest: BytesMut::new(), clear: now, is_cut: false, is_silent: false }
+impl Talk {
+    pub(crate) fn new(number: u64) -> Self {
+        Self { number, asked: BTreeMap::new(), is_greeted: false }
     }
 }
 

@@ -26,7 +26,7 @@ impl World {
         let mut folders = vec![String::new()];
         while let Some(folder) = folders.pop() {
             let parent = if folder.is_empty() { "/" } else { &folder };
-            for name in self.core.children(parent) {
+            for name in self.net.core.children(parent) {
                 if folder.is_empty() && name == SYSTEM {
                     continue;
                 }
@@ -40,8 +40,8 @@ impl World {
     }
 
     fn node(&self, path: &str) -> Option<NodeState> {
-        let stat = self.core.stat(path)?;
-        let data = self.core.data(path)?;
+        let stat = self.net.core.stat(path)?;
+        let data = self.net.core.data(path)?;
         let owner = self.sessions.get(&stat.ephemeral_owner.0);
         let owner = owner.and_then(|owner| self.actors.get(*owner));
         let digits = path.get(path.len().saturating_sub(10)..);
@@ -57,7 +57,7 @@ impl World {
     }
 
     fn watches(&self) -> Vec<WatchState> {
-        let watches = self.core.watches().into_iter().filter_map(|watch| {
+        let watches = self.net.core.watches().into_iter().filter_map(|watch| {
             let actor = self.actors.get(*self.sessions.get(&watch.session.0)?)?;
             let kind = match watch.kind {
                 WatcherType::DATA => "data",
@@ -78,13 +78,13 @@ impl World {
         let own = tree.iter().rev().find(|node| {
             node.owner.as_ref() == Some(&process.name)
                 && is_in_queue(&node.path)
-                && self.core.stat(&node.path).map(|stat| stat.ephemeral_owner) == session
+                && self.net.core.stat(&node.path).map(|stat| stat.ephemeral_owner) == session
         });
         let lock = match actor.lock {
             LockState::Joining if own.is_some() => LockState::Waiting,
             lock => lock,
         };
-        let deadline = session.and_then(|session| self.core.session_deadline(session));
+        let deadline = session.and_then(|session| self.net.core.session_deadline(session));
         ClientState {
             who: actor.name.clone(),
             connection: process.connection,

@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use zk_client::{Client, CreateOptions};
 use zk_inputs::Random;
 use zk_simulation::clock::now;
+use zk_simulation::one_server::Traffic;
 use zk_simulation::wire::{Dialer, pump};
 
 use crate::actor::Actor;
@@ -294,7 +295,7 @@ impl Stage {
                 link != Some(LinkState::Up)
             }
             Do::Reset => {
-                let has_links = !world.links_of(index).is_empty();
+                let has_links = !world.connections_of(index).is_empty();
                 world.reset(index);
                 has_links
             }
@@ -322,7 +323,7 @@ impl Stage {
         self.forget_lost_replies();
         self.unfired.extend(self.losses.iter_mut().filter_map(Option::take));
         let mut world = world::lock(&self.world);
-        world.end();
+        world.finish();
         let ended_us = world.now_us();
         let record = std::mem::replace(&mut world.record, Record::new(0));
         let lane = |id: &str, kind| Lane { id: id.to_owned(), kind, of: None };

@@ -243,8 +243,8 @@ impl Inside {
     /// True if the node of this session is the first of the queue.
     fn is_first(&self) -> bool {
         let world = world::lock(&self.seat.world);
-        let first = world.core.children(FOLDER).into_iter().next();
-        let stat = first.and_then(|name| world.core.stat(&format!("{FOLDER}/{name}")));
+        let first = world.net.core.children(FOLDER).into_iter().next();
+        let stat = first.and_then(|name| world.net.core.stat(&format!("{FOLDER}/{name}")));
         stat.is_some_and(|stat| Some(stat.ephemeral_owner) == world.session(self.seat.index))
     }
 

@@ -4,21 +4,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use zk_embedded::{Config, ConnectionId, Core, SessionId};
+use zk_embedded::{Config, ConnectionId, SessionId};
 use zk_inputs::Random;
 use zk_simulation::clock::now;
+use zk_simulation::one_server::Net;
 
 use crate::actor::Actor;
-use crate::link::{Due, Link, Party};
+use crate::link::Party;
 use crate::record::Record;
 use crate::scene::LinkState;
-
-/// The server's wall clock at the begin of every scene.
-const WALL: Duration = Duration::from_secs(1_700_000_000);
 
 /// How often the server removes empty containers. The default of a minute is long for a scene.
 const CONTAINER_CHECK: Duration = Duration::from_secs(10);
@@ -28,7 +25,7 @@ pub(crate) type Shared = Arc<Mutex<World>>;
 
 /// Everything but the processes.
 pub(crate) struct World {
-    pub(crate) core: Core,
+    pub(crate) net: Net<Self>,
     pub(crate) record: Record,
     pub(crate) actors: Vec<Actor>,
     /// Notified when the record is full.
@@ -37,11 +34,7 @@ pub(crate) struct World {
     pub(crate) start: Instant,
     /// The contenders by their sessions, past ones too.
     pub(crate) sessions: BTreeMap<i64, usize>,
-    pub(crate) links: BTreeMap<ConnectionId, Link>,
-    pub(crate) agenda: BTreeMap<(Instant, u64), Due>,
-    pub(crate) entries: u64,
     pub(crate) random: Random,
-    pub(crate) pump: Option<Waker>,
 }
 
 /// Locks the world.
@@ -53,17 +46,13 @@ impl World {
     pub(crate) fn new(actors: Vec<Actor>, random: Random, most_events: usize) -> Self {
         let config = Config::new().container_check_interval(CONTAINER_CHECK);
         Self {
-            core: Core::new(config, now(), WALL),
+            net: Net::new(config),
             record: Record::new(most_events),
             actors,
             full: Arc::new(Notify::new()),
             start: now(),
             sessions: BTreeMap::new(),
-            links: BTreeMap::new(),
-            agenda: BTreeMap::new(),
-            entries: 0,
             random,
-            pump: None,
         }
     }
 
@@ -80,7 +69,7 @@ impl World {
     pub(crate) fn session(&self, actor: usize) -> Option<SessionId> {
         let process = self.actors.get(actor)?.process;
         let session = self.actors.get(process)?.session?;
-        self.core.session_deadline(session).map(|_| session)
+        self.net.core.session_deadline(session).map(|_| session)
     }
 
     pub(crate) fn set_link(&mut self, actor: usize, link: LinkState) {
@@ -89,19 +78,14 @@ impl World {
         }
     }
 
-    pub(crate) fn links_of(&self, actor: usize) -> Vec<ConnectionId> {
-        let links = self.links.iter().filter(|(_, link)| link.party == Some(actor));
+    /// The connections of a contender that one of both sides still has.
+    pub(crate) fn connections_of(&self, actor: usize) -> Vec<ConnectionId> {
+        let links = self.net.links.iter().filter(|(_, link)| link.party == Some(actor));
         links.map(|(id, _)| *id).collect()
     }
 
     pub(crate) fn is_cut(&self, party: Party) -> bool {
         let actor = party.and_then(|actor| self.actors.get(actor));
         actor.is_some_and(|actor| actor.link == LinkState::Cut)
-    }
-
-    pub(crate) fn wake(&mut self) {
-        if let Some(pump) = self.pump.take() {
-            pump.wake();
-        }
     }
 }

@@ -71,7 +71,7 @@ pub(crate) async fn acquire(seat: &Seat) -> Result<Acquired, Error> {
 /// The lock is held by the node at `path`.
 async fn holds(seat: &Seat, path: String) -> Result<Acquired, Error> {
     // The picture shows the transaction that created the node. The program did not ask for it.
-    let token = world::lock(&seat.world).core.stat(&path).map_or(Zxid(0), |it| it.czxid);
+    let token = world::lock(&seat.world).net.core.stat(&path).map_or(Zxid(0), |it| it.czxid);
     Ok(Acquired::Holds(Holding::Node { path: path.into(), token }))
 }
 

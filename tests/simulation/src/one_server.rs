@@ -1,0 +1,428 @@
+//! One server and the connections to it, on virtual time, which all worlds with one server share.
+//!
+//! What is sent waits on an agenda until it arrives, and each direction of a connection keeps its
+//! order. The server is only its state machine, so that nothing happens that is not on the agenda
+//! or called by a client.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::ReadBuf;
+use zk_client::Host;
+use zk_embedded::{Config, ConnectionId, Core};
+
+use crate::agenda::Agenda;
+use crate::clock::now;
+use crate::inbox::Inbox;
+use crate::wire::{Network, Reception};
+
+/// The server's wall clock at the start of every world.
+pub(crate) const WALL: Duration = Duration::from_secs(1_700_000_000);
+
+/// A direction of a connection: up to the server, or down to the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum Way {
+    Up,
+    Down,
+}
+
+/// The server and the connections to it.
+pub struct Net<W: OneServer> {
+    /// The server.
+    pub core: Core,
+    /// The connections that one of both sides still has.
+    pub links: BTreeMap<ConnectionId, Link<W>>,
+    /// What is to happen.
+    pub agenda: Agenda<Due<W>>,
+}
+
+/// One connection.
+pub struct Link<W: OneServer> {
+    /// Its client.
+    pub party: W::Party,
+    /// From the client to the server.
+    pub up: Pipe,
+    /// From the server to the client.
+    pub down: Pipe,
+    /// What has arrived at the client.
+    pub inbox: Inbox,
+    /// Bytes that have arrived at the server, and make no whole frame yet.
+    input: BytesMut,
+    /// Whether the client still has the connection. If neither side has it, it is removed.
+    pub at_client: bool,
+    /// Whether the server still has the connection.
+    pub at_server: bool,
+    /// What the world keeps of it.
+    pub own: W::Link,
+}
+
+/// One direction of a connection.
+pub struct Pipe {
+    /// What is sent now arrives no earlier than this.
+    pub clear: Instant,
+    /// Bytes that were sent, and make no whole frame yet.
+    rest: BytesMut,
+    /// Only the end of the connection still arrives.
+    pub is_cut: bool,
+    /// Nothing arrives any more.
+    pub is_silent: bool,
+}
+
+/// Something that is to happen.
+pub enum Due<W: OneServer> {
+    /// Something arrives.
+    Flight(ConnectionId, Way, W::Flight),
+    /// One side notices that the connection is over.
+    End(ConnectionId, Way),
+    /// The server sends a reply that it has held back.
+    Reply(ConnectionId),
+    /// Something that the world alone knows.
+    Own(W::Due),
+}
+
+/// What makes a world different from another one: who its clients are, and what goes wrong.
+pub trait OneServer: Sized + Send + 'static {
+    /// A client.
+    type Party: Copy + PartialEq + Send + Sync + 'static;
+
+    /// What the world keeps of a connection.
+    type Link: Send;
+
+    /// What travels, as one piece.
+    type Flight: Send;
+
+    /// What else happens at its time.
+    type Due: Send;
+
+    /// So many steps no run has that lets time pass.
+    const MOST_STEPS: u64 = u64::MAX;
+
+    /// The server and the connections to it.
+    fn net(&mut self) -> &mut Net<Self>;
+
+    /// Draws the result of an attempt to connect, and how long it takes.
+    fn dial(&mut self, party: Self::Party) -> (Reception, Duration);
+
+    /// Learns of a new connection.
+    fn connected(&mut self, id: ConnectionId, party: Self::Party) -> Self::Link;
+
+    /// Draws how long something travels that this client sends or is sent.
+    fn latency(&mut self, party: Self::Party) -> Duration;
+
+    /// Bytes are sent.
+    fn send(&mut self, id: ConnectionId, way: Way, bytes: Bytes);
+
+    /// Something arrives, unless the world loses it. See [`Traffic::deliver`].
+    fn arrive(&mut self, id: ConnectionId, way: Way, flight: Self::Flight);
+
+    /// Returns true if one side notices that the connection is over.
+    fn ends(&mut self, id: ConnectionId, way: Way) -> bool;
+
+    /// Something of the world's own is due.
+    fn happen(&mut self, due: Self::Due);
+
+    /// The server has acted, and sends its output next.
+    fn acted(&mut self) {}
+
+    /// The server has sent its output.
+    fn served(&mut self) {}
+
+    /// The server does what is due by its clock.
+    fn keep_time(&mut self) {
+        self.serve(Core::handle_timeout);
+    }
+
+    /// How many bytes are accepted that a client writes.
+    fn accept(&mut self, bytes: &[u8]) -> usize {
+        bytes.len()
+    }
+
+    /// A client has read bytes.
+    fn has_read(&mut self, _: ConnectionId, _: &[u8]) {}
+
+    /// Neither side has this connection any more.
+    fn forget(&mut self, _: ConnectionId) {}
+
+    /// There are more steps than a run has that lets time pass. Nothing happens any more.
+    fn stand_still(&mut self) {}
+}
+
+/// What happens in every world.
+pub trait Traffic: OneServer {
+    /// Calls the server, and sends its output.
+    fn serve<R>(&mut self, act: impl FnOnce(&mut Core, Instant) -> R) -> R {
+        let result = act(&mut self.net().core, now());
+        self.acted();
+        while let Some(id) = self.net().core.poll_ready() {
+            self.transmit(id);
+        }
+        self.served();
+        self.net().agenda.wake();
+        result
+    }
+
+    /// The connections of a client that it still has.
+    fn links_of(&mut self, party: Self::Party) -> Vec<ConnectionId> {
+        let of = |link: &Link<Self>| link.party == party && link.at_client;
+        self.net().links.iter().filter(|(_, link)| of(link)).map(|(id, _)| *id).collect()
+    }
+
+    /// Adds something to what is to happen.
+    fn plan(&mut self, at: Instant, due: Self::Due) {
+        self.net().agenda.plan(at, Due::Own(due));
+    }
+
+    /// Ends a connection: each side notices after a while, and what is in flight is lost.
+    fn cut(&mut self, id: ConnectionId) {
+        if let Some(link) = self.net().links.get_mut(&id) {
+            (link.up.is_cut, link.down.is_cut) = (true, true);
+            self.end(id, Way::Up);
+            self.end(id, Way::Down);
+        }
+    }
+
+    /// Lets nothing arrive any more in this direction, not even the end of the connection.
+    fn silence(&mut self, id: ConnectionId, way: Way) {
+        if let Some(link) = self.net().links.get_mut(&id) {
+            link.pipe(way).is_silent = true;
+        }
+    }
+
+    /// Delays everything that is sent in this direction from now on by at least this time.
+    fn stall(&mut self, id: ConnectionId, way: Way, time: Duration) {
+        if let Some(link) = self.net().links.get_mut(&id) {
+            let pipe = link.pipe(way);
+            pipe.clear = pipe.clear.max(now() + time);
+        }
+    }
+
+    /// Ends one direction, behind everything that was sent before.
+    fn end(&mut self, id: ConnectionId, way: Way) {
+        if let Some(at) = self.arrival(id, way) {
+            self.net().agenda.plan(at, Due::End(id, way));
+        }
+    }
+
+    /// Sends something on its way, behind everything that was sent before.
+    fn carry(&mut self, id: ConnectionId, way: Way, flight: Self::Flight) {
+        if let Some(at) = self.arrival(id, way) {
+            self.net().agenda.plan(at, Due::Flight(id, way, flight));
+        }
+    }
+
+    /// Draws when something arrives that is sent now, behind everything that was sent before.
+    fn arrival(&mut self, id: ConnectionId, way: Way) -> Option<Instant> {
+        let party = self.net().links.get(&id)?.party;
+        let at = now() + self.latency(party);
+        let pipe = self.net().links.get_mut(&id)?.pipe(way);
+        pipe.clear = pipe.clear.max(at);
+        Some(pipe.clear)
+    }
+
+    /// Delivers bytes that have arrived, to a side that still has the connection.
+    fn deliver(&mut self, id: ConnectionId, way: Way, bytes: &[u8]) {
+        let Some(link) = self.net().links.get_mut(&id) else {
+            return;
+        };
+        match way {
+            Way::Up if link.at_server => {
+                let mut input = std::mem::take(&mut link.input);
+                input.extend_from_slice(bytes);
+                self.serve(|core, now| core.handle_input(now, id, &mut input));
+                if let Some(link) = self.net().links.get_mut(&id) {
+                    link.input = input;
+                }
+            }
+            Way::Up => {}
+            Way::Down => link.inbox.push(bytes),
+        }
+    }
+
+    /// Sends the server's output for a connection.
+    fn transmit(&mut self, id: ConnectionId) {
+        let mut out = BytesMut::new();
+        let close = self.net().core.poll_transmit(now(), id, &mut out);
+        if !out.is_empty() {
+            self.send(id, Way::Down, out.freeze());
+        }
+        if close {
+            self.end(id, Way::Down);
+            self.leave_server(id);
+        } else if let Some(at) = self.net().core.poll_delay(id) {
+            self.net().agenda.plan(at, Due::Reply(id));
+        }
+    }
+
+    /// The server drops its end.
+    fn leave_server(&mut self, id: ConnectionId) {
+        let net = self.net();
+        if let Some(link) = net.links.get_mut(&id)
+            && std::mem::replace(&mut link.at_server, false)
+        {
+            net.core.handle_disconnected(id);
+            self.tidy(id);
+        }
+    }
+
+    /// Removes a connection that neither side has any more.
+    fn tidy(&mut self, id: ConnectionId) {
+        let link = self.net().links.get(&id);
+        if link.is_some_and(|link| !link.at_client && !link.at_server) {
+            self.forget(id);
+            self.net().links.remove(&id);
+        }
+    }
+
+    /// Does everything that is due. Returns when something is due next.
+    fn turn(&mut self) -> Option<Instant> {
+        loop {
+            let now = now();
+            if self.net().core.poll_timeout().is_some_and(|at| at <= now) {
+                self.keep_time();
+            }
+            let net = self.net();
+            let Some(due) = net.agenda.next(now) else {
+                return [net.agenda.first(), net.core.poll_timeout()].into_iter().flatten().min();
+            };
+            if net.agenda.steps > Self::MOST_STEPS {
+                self.stand_still();
+                return None;
+            }
+            match due {
+                Due::Flight(id, way, flight) => self.arrive(id, way, flight),
+                Due::End(id, way) => self.arrive_end(id, way),
+                Due::Reply(id) => self.transmit(id),
+                Due::Own(due) => self.happen(due),
+            }
+        }
+    }
+
+    /// One side notices that the connection is over.
+    fn arrive_end(&mut self, id: ConnectionId, way: Way) {
+        if !self.ends(id, way) {
+            return;
+        }
+        match way {
+            Way::Up => {
+                self.leave_server(id);
+                self.serve(|_, _| ());
+            }
+            Way::Down => {
+                self.net().links.get_mut(&id).into_iter().for_each(|link| link.inbox.end());
+            }
+        }
+    }
+}
+
+impl<W: OneServer> Traffic for W {}
+
+impl<W: OneServer> Net<W> {
+    /// A server to which nobody is connected.
+    pub fn new(config: Config) -> Self {
+        let core = Core::new(config, now(), WALL);
+        Self { core, links: BTreeMap::new(), agenda: Agenda::default() }
+    }
+}
+
+impl<W: OneServer> Link<W> {
+    /// One direction.
+    pub fn pipe(&mut self, way: Way) -> &mut Pipe {
+        match way {
+            Way::Up => &mut self.up,
+            Way::Down => &mut self.down,
+        }
+    }
+}
+
+impl Pipe {
+    fn new(now: Instant) -> Self {
+        Self { clear: now, rest: BytesMut::new(), is_cut: false, is_silent: false }
+    }
+
+    /// True if what is sent now may arrive.
+    pub fn is_whole(&self) -> bool {
+        !self.is_cut && !self.is_silent
+    }
+
+    /// Takes the frames that are whole now, each with its length.
+    pub fn frames(&mut self, bytes: &[u8]) -> Vec<Bytes> {
+        self.rest.extend_from_slice(bytes);
+        let mut frames = Vec::new();
+        while let Some(length) = self.rest.first_chunk() {
+            let end = size_of::<u32>() + u32::from_be_bytes(*length) as usize;
+            if self.rest.len() < end {
+                break;
+            }
+            frames.push(self.rest.split_to(end).freeze());
+        }
+        frames
+    }
+
+    /// Forgets what makes no whole frame yet.
+    pub fn clear_rest(&mut self) {
+        self.rest.clear();
+    }
+}
+
+impl<W: OneServer> Network for W {
+    type Party = W::Party;
+    type Link = ConnectionId;
+
+    fn dial(&mut self, party: W::Party, _: &Host) -> (Reception, Duration) {
+        OneServer::dial(self, party)
+    }
+
+    fn connect(&mut self, party: W::Party, _: &Host) -> ConnectionId {
+        let peer = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 50_000);
+        let id = self.serve(|core, now| core.handle_connection(now, peer));
+        let own = self.connected(id, party);
+        let link = Link {
+            party,
+            up: Pipe::new(now()),
+            down: Pipe::new(now()),
+            inbox: Inbox::default(),
+            input: BytesMut::new(),
+            at_client: true,
+            at_server: true,
+            own,
+        };
+        self.net().links.insert(id, link);
+        id
+    }
+
+    fn poll_read(
+        &mut self,
+        id: ConnectionId,
+        cx: &Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<()> {
+        let Some(link) = self.net().links.get_mut(&id) else {
+            return Poll::Ready(());
+        };
+        link.inbox.poll_read(cx, into).map(|read| self.has_read(id, &read))
+    }
+
+    fn write(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {
+        let count = self.accept(bytes);
+        self.send(id, Way::Up, Bytes::copy_from_slice(&bytes[..count]));
+        count
+    }
+
+    fn leave_client(&mut self, id: ConnectionId) {
+        self.end(id, Way::Up);
+        if let Some(link) = self.net().links.get_mut(&id) {
+            link.at_client = false;
+            self.tidy(id);
+        }
+    }
+
+    fn poll_turn(&mut self, cx: &Context<'_>) -> Option<Instant> {
+        let next = self.turn();
+        self.net().agenda.wait(cx);
+        next
+    }
+}
