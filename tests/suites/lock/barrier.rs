@@ -45,42 +45,6 @@ async fn an_open_barrier_costs_one_request_and_leaves_no_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_wait_until_it_is_opened_and_then_all_go_on() {
-    let world = World::new();
-    let admin = barrier(&world).await;
-    admin.close().await.unwrap();
-    admin.close().await.unwrap();
-    assert!(!admin.is_open().await.unwrap());
-    let mut waiting = Vec::new();
-    for _ in 0..5 {
-        waiting.push(waits(&barrier(&world).await).await);
-    }
-    tokio::time::sleep(3 * TIMEOUT).await;
-    assert!(waiting.iter().all(|one| !one.is_finished()));
-    admin.open().await.unwrap();
-    for one in waiting {
-        passes(one).await;
-    }
-    admin.open().await.unwrap();
-    assert_eq!(world.server.watch_count(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_write_to_the_node_lets_nobody_pass() {
-    let world = World::new();
-    let admin = world.client().await;
-    of(&admin).close().await.unwrap();
-    let waiting = waits(&barrier(&world).await).await;
-    for data in [b"1", b"2"] {
-        admin.set_data(PATH, data, None).await.unwrap();
-        settle().await;
-        assert!(!waiting.is_finished());
-    }
-    of(&admin).open().await.unwrap();
-    passes(waiting).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn who_was_cut_off_while_it_was_open_goes_on_although_it_is_closed_again() {
     let world = World::new();
     let admin = barrier(&world).await;
@@ -92,20 +56,6 @@ async fn who_was_cut_off_while_it_was_open_goes_on_although_it_is_closed_again()
     admin.close().await.unwrap();
     passes(waiting).await;
     assert!(!admin.is_open().await.unwrap());
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_is_cut_off_while_it_is_closed_still_waits() {
-    let world = World::new();
-    let admin = barrier(&world).await;
-    admin.close().await.unwrap();
-    let client = world.client().await;
-    let waiting = waits(&of(&client)).await;
-    world.server.disconnect(client.session().unwrap().id);
-    tokio::time::sleep(TIMEOUT / 2).await;
-    assert!(client.state().is_connected() && !waiting.is_finished());
-    admin.open().await.unwrap();
-    passes(waiting).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,17 +72,6 @@ async fn a_lost_reply_does_not_open_what_was_closed_anew() {
     let (opened, ()) = tokio::join!(barrier.open(), closes_anew);
     opened.unwrap();
     assert!(world.server.has_node(PATH));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_end_of_the_session_ends_the_wait() {
-    let world = World::new();
-    barrier(&world).await.close().await.unwrap();
-    let client = world.client().await;
-    let waiting = waits(&of(&client)).await;
-    assert!(world.server.expire(client.session().unwrap().id));
-    let error = timeout(TIMEOUT, waiting).await.expect("it ends").unwrap().unwrap_err();
-    assert!(error.is_session_over());
 }
 
 #[tokio::test(start_paused = true)]

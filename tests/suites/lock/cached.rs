@@ -5,12 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tokio::sync::watch::Receiver;
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use zk_client::{CreateOptions, ErrorCode, ErrorKind, SessionKeeper};
 use zk_embedded::{Fault, OpCode};
-use zk_recipes::{Cached, Error, Freshness};
-use zk_test_support::explore::settle;
+use zk_recipes::{Cached, Freshness};
 use zk_test_support::locks::{TIMEOUT, World};
 
 const PATH: &str = "/config";
@@ -19,13 +17,13 @@ const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 struct Followed {
     keeper: SessionKeeper,
     values: Receiver<Cached>,
-    following: JoinHandle<Result<(), Error>>,
 }
 
 async fn follow(world: &World) -> Followed {
     let keeper = world.builder().keep("zk").await.unwrap();
     let (values, following) = Cached::follow(&keeper, PATH).unwrap();
-    Followed { keeper, values, following: tokio::spawn(following) }
+    tokio::spawn(following);
+    Followed { keeper, values }
 }
 
 impl Followed {
@@ -56,52 +54,6 @@ fn is(freshness: Freshness, text: Option<&str>) -> (Freshness, Option<String>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_change_is_seen_from_the_first_look_on() {
-    let world = World::new();
-    let raw = world.client().await;
-    let keeper = world.builder().keep("zk").await.unwrap();
-    let (values, following) = Cached::follow(&keeper, PATH).unwrap();
-    assert_eq!(shown(&values.borrow()), is(Freshness::Unknown, None));
-    let mut cached = Followed { keeper, values, following: tokio::spawn(following) };
-    settle().await;
-    assert_eq!(cached.text(), is(Freshness::Current, None));
-    raw.create(PATH, b"one", &PERSISTENT).await.unwrap();
-    settle().await;
-    assert_eq!(cached.text(), is(Freshness::Current, Some("one")));
-    raw.set_data(PATH, b"two", None).await.unwrap();
-    settle().await;
-    assert_eq!(cached.text(), is(Freshness::Current, Some("two")));
-    raw.delete(PATH, None).await.unwrap();
-    settle().await;
-    assert_eq!(cached.text(), is(Freshness::Current, None));
-    raw.create(PATH, b"three", &PERSISTENT).await.unwrap();
-    cached.becomes(Some("three")).await;
-    assert_eq!(world.server.watch_count(), 1);
-
-    // A child is no change of the value.
-    cached.values.mark_unchanged();
-    raw.create("/config/child", b"", &PERSISTENT).await.unwrap();
-    sleep(3 * TIMEOUT).await;
-    assert!(!cached.values.has_changed().unwrap());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_node_that_is_made_while_it_is_looked_for_is_found() {
-    for turns in 0..30 {
-        let world = World::new();
-        let raw = world.client().await;
-        let cached = follow(&world).await;
-        for _ in 0..turns {
-            tokio::task::yield_now().await;
-        }
-        raw.create(PATH, b"one", &PERSISTENT).await.unwrap();
-        settle().await;
-        assert_eq!(cached.text(), is(Freshness::Current, Some("one")), "after {turns} turns");
-        assert_eq!(world.server.watch_count(), 1);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_change_costs_one_read_and_a_quiet_session_timeout_another() {
     let world = World::new();
     let raw = world.client().await;
@@ -114,67 +66,6 @@ async fn a_change_costs_one_read_and_a_quiet_session_timeout_another() {
     let (quiet, ()) = world.requests(sleep(10 * TIMEOUT)).await;
     let pings = 2 * 10 * 3;
     assert!(quiet <= pings + 11, "{quiet} requests");
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_last_of_many_quick_changes_is_seen() {
-    let world = World::new();
-    let raw = world.client().await;
-    raw.create(PATH, b"", &PERSISTENT).await.unwrap();
-    let mut cached = follow(&world).await;
-    for n in 0..500 {
-        drop(raw.set_data(PATH, n.to_string().as_bytes(), None));
-        if n % 7 == 0 {
-            tokio::task::yield_now().await;
-        }
-    }
-    cached.becomes(Some("499")).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_value_is_stale_while_cut_off_and_what_was_missed_is_seen() {
-    let world = World::new();
-    let raw = world.client().await;
-    raw.create(PATH, b"one", &PERSISTENT).await.unwrap();
-    let mut cached = follow(&world).await;
-    cached.becomes(Some("one")).await;
-    let session = cached.session().await;
-    world.server.set_serving(false);
-    sleep(TIMEOUT / 6).await;
-    assert_eq!(cached.text(), is(Freshness::Stale, Some("one")));
-    world.server.set_serving(true);
-    cached.becomes(Some("one")).await;
-    for _ in 0..20 {
-        world.server.disconnect(session);
-        raw.set_data(PATH, b"two", None).await.unwrap();
-        cached.becomes(Some("two")).await;
-        world.server.disconnect(session);
-        raw.delete(PATH, None).await.unwrap();
-        raw.create(PATH, b"one", &PERSISTENT).await.unwrap();
-        cached.becomes(Some("one")).await;
-    }
-    assert_eq!(cached.session().await, session);
-    assert_eq!(world.server.watch_count(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_value_is_stale_between_two_sessions_and_followed_in_the_next() {
-    let world = World::new();
-    let raw = world.client().await;
-    raw.create(PATH, b"one", &PERSISTENT).await.unwrap();
-    let mut cached = follow(&world).await;
-    for text in ["two", "three", "four"] {
-        cached.becomes(Some(if text == "two" { "one" } else { "again" })).await;
-        let session = cached.session().await;
-        world.server.expire(session);
-        raw.set_data(PATH, text.as_bytes(), None).await.unwrap();
-        let stale = |cached: &Cached| cached.freshness == Freshness::Stale;
-        let stale = timeout(TIMEOUT, cached.values.wait_for(stale)).await.map(drop);
-        assert!(stale.is_ok(), "{:?}", cached.text());
-        cached.becomes(Some(text)).await;
-        assert_ne!(cached.session().await, session);
-        raw.set_data(PATH, b"again", None).await.unwrap();
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,7 +84,8 @@ async fn a_server_that_lags_shows_nothing_older_in_the_next_session() {
     let (builder, moved) = ahead.or(&behind);
     let keeper = builder.keep("zk").await.unwrap();
     let (values, following) = Cached::follow(&keeper, PATH).unwrap();
-    let mut cached = Followed { keeper, values, following: tokio::spawn(following) };
+    tokio::spawn(following);
+    let mut cached = Followed { keeper, values };
     cached.becomes(Some("newer")).await;
     moved.store(true, Ordering::Relaxed);
     ahead.server.expire(cached.session().await);
@@ -235,79 +127,6 @@ async fn a_refusal_is_told_and_asked_again_seldom() {
     raw.create(PATH, b"two", &PERSISTENT).await.unwrap();
     cached.becomes(Some("two")).await;
     assert!(cached.values.borrow().error.is_none());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_pause_behind_a_refusal_is_not_made_twice() {
-    let world = World::new();
-    let raw = world.client().await;
-    raw.create(PATH, b"one", &PERSISTENT).await.unwrap();
-    world.hide(PATH).await;
-    let mut cached = follow(&world).await;
-    let refused = |cached: &Cached| cached.error.is_some();
-    timeout(TIMEOUT, cached.values.wait_for(refused)).await.unwrap().unwrap();
-    raw.delete(PATH, None).await.unwrap();
-    raw.create(PATH, b"two", &PERSISTENT).await.unwrap();
-    // The read behind the pause is lost with its connection.
-    world.server.inject(Fault::lose_reply().op(OpCode::GET_DATA));
-    let came = timeout(TIMEOUT * 3 / 2, cached.becomes(Some("two"))).await;
-    assert!(came.is_ok(), "{:?}", cached.text());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_without_a_quorum_gives_no_current_value() {
-    let world = World::new();
-    let raw = world.client().await;
-    raw.create(PATH, b"one", &PERSISTENT).await.unwrap();
-    let keeper = world.builder().allow_read_only(true).keep("zk").await.unwrap();
-    let (values, following) = Cached::follow(&keeper, PATH).unwrap();
-    let mut cached = Followed { keeper, values, following: tokio::spawn(following) };
-    cached.becomes(Some("one")).await;
-    world.server.set_read_only(true);
-    sleep(TIMEOUT / 3).await;
-    assert_eq!(cached.text(), is(Freshness::Stale, Some("one")));
-    world.server.set_read_only(false);
-    cached.becomes(Some("one")).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_last_receiver_ends_it_and_leaves_no_watch() {
-    let world = World::new();
-    let Followed { keeper, values, following } = follow(&world).await;
-    settle().await;
-    assert_eq!(world.server.watch_count(), 1);
-    let other = values.clone();
-    drop(values);
-    settle().await;
-    assert!(!following.is_finished());
-    drop(other);
-    let ended = timeout(TIMEOUT, following).await.expect("it ends");
-    assert!(ended.unwrap().is_ok());
-    settle().await;
-    assert_eq!(world.server.watch_count(), 0);
-    assert!(keeper.client().await.unwrap().state().is_connected());
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_end_of_the_keeper_or_of_the_future_leaves_the_value_stale() {
-    for close in [true, false] {
-        let world = World::new();
-        world.client().await.create(PATH, b"one", &PERSISTENT).await.unwrap();
-        let mut cached = follow(&world).await;
-        cached.becomes(Some("one")).await;
-        if close {
-            cached.keeper.close().await;
-            let error = (&mut cached.following).await.unwrap().unwrap_err();
-            assert_eq!(error.client().unwrap().kind(), ErrorKind::Closed);
-        } else {
-            cached.following.abort();
-        }
-        settle().await;
-        assert_eq!(cached.text(), is(Freshness::Stale, Some("one")));
-        cached.values.mark_unchanged();
-        assert!(cached.values.changed().await.is_err(), "nobody follows");
-        assert_eq!(world.server.watch_count(), 0);
-    }
 }
 
 #[tokio::test(start_paused = true)]

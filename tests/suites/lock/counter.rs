@@ -2,13 +2,12 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::timeout;
-use zk_client::{Client, CreateOptions, ErrorCode, Outcome};
+use zk_client::{Client, CreateOptions, Outcome};
 use zk_embedded::{Config, Fault, Manner, OpCode};
-use zk_recipes::{Counter, CounterFormat, Error, ErrorKind};
-use zk_test_support::explore::{poll_once, settle};
+use zk_recipes::{Counter, CounterFormat, ErrorKind};
+use zk_test_support::explore::settle;
 use zk_test_support::locks::{TIMEOUT, World};
 
 const PATH: &str = "/counters/one";
@@ -55,26 +54,6 @@ async fn lost<T>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_counter_begins_at_zero_and_leaves_its_node_alone() {
-    let world = World::new();
-    let (client, other) = (world.client().await, counter(&world).await);
-    let counter = Counter::new(&client, PATH).unwrap();
-    assert_eq!(counter.get().await.unwrap(), 0);
-    assert_eq!(counter.get_latest().await.unwrap(), 0);
-    assert!(!world.server.has_node("/counters"), "a read creates nothing");
-    assert_eq!(counter.add(5).await.unwrap(), 5);
-    assert_eq!(counter.add(-7).await.unwrap(), -2);
-    assert_eq!(other.get().await.unwrap(), -2);
-    let node = client.get_data(PATH).await.unwrap();
-    assert_eq!(node.data[..], (-2_i64).to_be_bytes());
-    drop(counter);
-    settle().await;
-    assert_eq!(world.server.children(PATH), [""; 0]);
-    client.close().await;
-    assert_eq!(other.get_latest().await.unwrap(), -2);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_write_costs_one_request_while_nobody_else_writes() {
     let world = World::new();
     let (_client, ours) = counter_at(&world, 1).await;
@@ -90,52 +69,6 @@ async fn a_write_costs_one_request_while_nobody_else_writes() {
     assert_eq!(cost(&ours).await, (1, 6));
     assert_eq!(world.requests(ours.get()).await.0, 1);
     assert_eq!(world.requests(ours.get_latest()).await.0, 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn clones_take_turns_with_one_marker_and_the_last_one_deletes_it() {
-    let world = World::new();
-    let (client, counter) = counter_at(&world, 0).await;
-    let other = counter.clone();
-    let (first, second) = tokio::join!(counter.add(1), other.add(1));
-    assert_eq!((first.unwrap(), second.unwrap()), (1, 2));
-    marker(&world);
-    drop(counter);
-    assert_eq!(other.add(1).await.unwrap(), 3);
-    marker(&world);
-    drop(other);
-    client.sync("/").await.unwrap();
-    assert_eq!(world.server.children(PATH), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_write_whose_reply_is_lost_is_found_although_others_have_written_since() {
-    let world = World::new();
-    let (client, ours) = counter_at(&world, 1).await;
-    let theirs = counter(&world).await;
-    let others = async {
-        for value in [13, 23, 33] {
-            assert_eq!(theirs.add(10).await.unwrap(), value);
-        }
-    };
-    let added = lost((&client, true), &world, ours.add(2), others).await;
-    assert_eq!(added.unwrap(), 3);
-    assert_eq!(ours.get_latest().await.unwrap(), 33);
-    assert_eq!(ours.add(1).await.unwrap(), 34);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_write_that_is_lost_is_written_on_top_of_what_others_have_written_since() {
-    let world = World::new();
-    let (client, ours) = counter_at(&world, 1).await;
-    let theirs = counter(&world).await;
-    let others = async {
-        // Another write to the same value makes the same data.
-        assert_eq!(theirs.add(2).await.unwrap(), 3);
-    };
-    let added = lost((&client, false), &world, ours.add(2), others).await;
-    assert_eq!(added.unwrap(), 5);
-    assert_eq!(ours.get_latest().await.unwrap(), 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,38 +104,6 @@ async fn a_marker_that_somebody_changed_costs_a_new_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_write_whose_marker_somebody_changed_is_in_doubt() {
-    for (reply, delete) in [(true, true), (true, false), (false, true), (false, false)] {
-        let world = World::new();
-        let (client, ours) = counter_at(&world, 1).await;
-        let (raw, path) = (world.client().await, marker(&world));
-        let meddle = async {
-            match delete {
-                true => raw.delete(&path, None).await.unwrap(),
-                false => drop(raw.set_data(&path, b"theirs", None).await.unwrap()),
-            }
-        };
-        let error = lost((&client, reply), &world, ours.add(2), meddle).await.unwrap_err();
-        assert_eq!((error.kind(), error.outcome()), (ErrorKind::InDoubt, Outcome::Unknown));
-        assert_eq!(ours.add(10).await.unwrap(), if reply { 13 } else { 11 });
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_versions_of_a_marker_may_come_to_the_one_that_matches_any() {
-    let world = World::new();
-    let (client, ours) = counter_at(&world, 1).await;
-    let first = marker(&world);
-    assert!(world.server.preset_version(&first, -4));
-    for value in 2..8 {
-        assert_eq!(lost((&client, true), &world, ours.add(1), async {}).await.unwrap(), value);
-    }
-    assert_eq!(marker(&world), first);
-    let version = client.get_data(&first).await.unwrap().stat.version;
-    assert!((0..8).contains(&version), "it has passed -1 and is {version}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_request_that_breaks_each_connection_is_given_up() {
     let world = World::new();
     let (_client, ours) = counter_at(&world, 1).await;
@@ -232,18 +133,6 @@ async fn a_read_on_which_the_server_hangs_up_ends() {
     let error = timeout(2 * TIMEOUT, counter.get()).await.expect("it ends").unwrap_err();
     assert_eq!(error.client().unwrap().kind(), zk_client::ErrorKind::NeverAnswered, "{error}");
     assert_eq!(world.server.pending_faults(), 1000 - 3);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_the_server_sheds_is_sent_again() {
-    let world = World::new();
-    let (_client, ours) = counter_at(&world, 1).await;
-    for op in [OpCode::MULTI, OpCode::GET_DATA] {
-        world.server.inject(Fault::refuse(ErrorCode::THROTTLED_OP).op(op));
-    }
-    assert_eq!(ours.add(2).await.unwrap(), 3);
-    assert_eq!(ours.get_latest().await.unwrap(), 3);
-    assert_eq!(world.server.pending_faults(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -300,22 +189,6 @@ async fn many_writers_all_get_in_and_no_number_is_given_twice() {
     let zxid = world.client().await.get_data(PATH).await.unwrap().stat.mzxid.0;
     let writes = (2 * WRITERS * TURNS) as i64;
     assert!(zxid < 8 * writes, "{zxid} transactions for {writes} writes");
-}
-
-#[tokio::test(start_paused = true)]
-async fn numbers_of_a_lost_reservation_are_skipped_and_never_given_again() {
-    let world = World::new();
-    let (client, ours) = counter_at(&world, 0).await;
-    assert_eq!(ours.reserve(5).await.unwrap(), 0..5);
-    assert_eq!(ours.reserve(0).await.unwrap(), 5..5);
-    {
-        let mut dropped = Box::pin(ours.reserve(5));
-        assert!(poll_once(dropped.as_mut()).is_pending());
-        settle().await;
-    }
-    assert_eq!(ours.reserve(5).await.unwrap(), 10..15);
-    assert_eq!(lost((&client, true), &world, ours.reserve(5), async {}).await.unwrap(), 15..20);
-    assert_eq!(lost((&client, false), &world, ours.reserve(5), async {}).await.unwrap(), 20..25);
 }
 
 #[tokio::test(start_paused = true)]
@@ -435,34 +308,4 @@ async fn passes_the_version_that_matches_any(manner: Manner, next: i32) {
         assert_eq!(error.kind(), ErrorKind::InvalidCounter);
     }
     assert_eq!(ours.get_latest().await.unwrap(), 4);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_missing_permission_is_an_error_and_counts_nothing() {
-    let world = World::new();
-    let (_client, ours) = counter_at(&world, 1).await;
-    world.hide(PATH).await;
-    let refused = |error: Error| {
-        assert_eq!(error.client().unwrap().code(), Some(ErrorCode::NO_AUTH));
-        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Client, Outcome::NotApplied));
-    };
-    refused(ours.get().await.unwrap_err());
-    refused(ours.get_latest().await.unwrap_err());
-    refused(ours.add(1).await.unwrap_err());
-    refused(counter(&world).await.add(1).await.unwrap_err());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_counter_waits_while_no_server_is_there_and_ends_with_the_session() {
-    let world = World::new();
-    let (client, ours) = counter_at(&world, 1).await;
-    world.server.set_serving(false);
-    client.states().wait_for(|state| !state.is_connected()).await.unwrap();
-    assert!(timeout(Duration::from_secs(1), ours.add(1)).await.is_err());
-    world.server.set_serving(true);
-    // The call that was given up may count.
-    assert!([2, 3].contains(&ours.add(1).await.unwrap()));
-    world.server.set_serving(false);
-    let over = timeout(10 * TIMEOUT, ours.add(1)).await.expect("it ends with the session");
-    assert!(over.unwrap_err().is_session_over());
 }

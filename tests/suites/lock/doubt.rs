@@ -3,10 +3,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::yield_now;
 use zk_client::Client;
 use zk_recipes::{Error, Guard, Lock, Options};
@@ -74,37 +72,4 @@ async fn whose_node_went_while_in_doubt_is_told() {
             "{fate:?}, {waited:?}: {acquired:?}"
         );
     }
-}
-
-/// Forwards bytes with a delay.
-async fn slowly(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
-    let mut bytes = vec![0; 64 * 1024];
-    while let Ok(read @ 1..) = from.read(&mut bytes).await {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        if to.write_all(&bytes[..read]).await.is_err() {
-            return;
-        }
-    }
-    to.shutdown().await.ok();
-}
-
-/// The client is connected for some time before it receives the events that it missed.
-#[tokio::test(start_paused = true)]
-async fn whose_node_went_while_in_doubt_is_told_by_a_server_far_away() {
-    let world = Arc::new(World::new());
-    let admin = world.client().await;
-    let server = Arc::clone(&world);
-    let far = move |_: &zk_client::Host| {
-        let (here, there) = tokio::io::duplex(64 * 1024);
-        let (from_server, to_server) = tokio::io::split(server.server.connect());
-        let (from_client, to_client) = tokio::io::split(there);
-        tokio::spawn(slowly(from_client, to_server));
-        tokio::spawn(slowly(from_server, to_client));
-        Ok(here)
-    };
-    let client = world.builder().connector(far).connect("zk").await.unwrap();
-    let (acquiring, node) = in_doubt(&world, &client, Duration::ZERO).await;
-    admin.delete(&node, None).await.unwrap();
-    let acquired = acquiring.await;
-    assert!(acquired.is_err(), "the node has gone: {acquired:?}");
 }

@@ -28,42 +28,6 @@ fn named(name: &str) -> Option<Option<String>> {
     Some(Some(name.to_owned()))
 }
 
-#[tokio::test(start_paused = true)]
-async fn candidates_lead_one_after_another_with_growing_tokens() {
-    let world = World::new();
-    let (tell, mut terms) = unbounded_channel();
-    let mut candidates = Vec::new();
-    for name in ["ana", "ben", "cho"] {
-        let election = election(&world.client().await, name);
-        let tell = tell.clone();
-        candidates.push(tokio::spawn(async move {
-            election
-                .lead(async |term| {
-                    tell.send((name, term.token(), term.node().to_owned())).unwrap();
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                    assert_eq!(term.state(), LockState::Held);
-                    name
-                })
-                .await
-                .unwrap()
-        }));
-        settle().await;
-    }
-    drop(tell);
-    let mut last = None::<FencingToken>;
-    for name in ["ana", "ben", "cho"] {
-        let (leader, token, node) = terms.recv().await.unwrap();
-        assert_eq!(leader, name);
-        assert!(last < Some(token));
-        last = Some(token);
-        assert!(world.queue().first().is_some_and(|first| node.ends_with(first.as_str())));
-    }
-    for (candidate, name) in candidates.into_iter().zip(["ana", "ben", "cho"]) {
-        assert_eq!(candidate.await.unwrap(), name);
-    }
-    world.is_empty().await;
-}
-
 /// Cuts all connections for a time that no session ends by, while a candidate leads. Returns how
 /// many terms it had, and with which tokens.
 async fn terms_around_a_cut(step_down: StepDown) -> Vec<FencingToken> {
@@ -92,12 +56,6 @@ async fn terms_around_a_cut(step_down: StepDown) -> Vec<FencingToken> {
     drop(leading.await);
     world.is_empty().await;
     tokens
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_short_cut_ends_the_term_if_the_leader_is_to_step_down_when_in_doubt() {
-    let tokens = terms_around_a_cut(StepDown::Suspended).await;
-    assert!(matches!(tokens[..], [first, second] if first < second), "{tokens:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,43 +129,6 @@ async fn work_does_not_go_on_after_the_process_was_stopped_for_too_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_whose_node_is_deleted_leads_again_in_a_later_term() {
-    let world = World::new();
-    let (tell, mut terms) = unbounded_channel();
-    let candidate = election(&world.client().await, "ana");
-    let leading = tokio::spawn(async move {
-        let work = async |term: Arc<zk_recipes::Guard>| {
-            tell.send((term.token(), term.node().to_owned())).unwrap();
-            pending::<()>().await;
-        };
-        candidate.lead(work).await
-    });
-    let (first, node) = terms.recv().await.unwrap();
-    world.client().await.delete(&node, None).await.unwrap();
-    let (second, _) = terms.recv().await.unwrap();
-    assert!(first < second);
-    leading.abort();
-    drop(leading.await);
-    world.is_empty().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_end_of_the_session_ends_the_candidacy() {
-    let world = World::new();
-    let client = world.client().await;
-    let leader = election(&client, "ana");
-    let leading = tokio::spawn(async move { leader.lead(|_| pending::<()>()).await });
-    settle().await;
-    let waits = election(&client, "ben");
-    let waiting = tokio::spawn(async move { waits.lead(|_| pending::<()>()).await });
-    settle().await;
-    assert!(world.server.expire(client.session().unwrap().id));
-    assert!(leading.await.unwrap().unwrap_err().is_session_over());
-    assert!(waiting.await.unwrap().unwrap_err().is_session_over());
-    world.is_empty().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_task_that_keeps_the_guard_does_not_keep_the_leadership() {
     let world = World::new();
     let candidate = election(&world.client().await, "ana");
@@ -241,23 +162,6 @@ async fn an_observer_sees_each_leader_its_data_and_that_there_is_none() {
     drop(waiting.await.unwrap());
     assert_eq!(next(&mut leaders).await, Some(None), "the folder is empty");
     drop(leaders);
-    world.is_empty().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_observer_survives_a_reconnect_and_misses_no_last_leader() {
-    let world = World::new();
-    world.make_folder().await;
-    let client = world.client().await;
-    let mut leaders = election(&client, "").observe();
-    let ana = world.client().await;
-    let term = election(&ana, "ana").campaign().await.unwrap();
-    assert_eq!(next(&mut leaders).await, named("ana"));
-    world.server.disconnect(client.session().unwrap().id);
-    drop(term);
-    let term = election(&ana, "ana again").campaign().await.unwrap();
-    assert_eq!(next(&mut leaders).await, named("ana again"));
-    drop((term, leaders));
     world.is_empty().await;
 }
 
@@ -343,32 +247,6 @@ async fn work_that_is_done_keeps_its_result_although_the_resignation_is_not_conf
     world.server.inject(Fault::lose_reply().op(OpCode::DELETE));
     assert_eq!(candidate.lead(async |_| 7).await.unwrap(), 7);
     assert_eq!(world.server.pending_faults(), 0, "the reply to the delete was lost");
-    world.is_empty().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn candidates_that_come_and_go_wake_no_observer() {
-    let world = World::new();
-    let leader = election(&world.client().await, "ana");
-    let term = leader.campaign().await.unwrap();
-    let mut leaders = election(&world.client().await, "").observe();
-    assert_eq!(next(&mut leaders).await, named("ana"));
-    let raw = world.client().await;
-    let (requests, ()) = world
-        .requests(async {
-            let mut waiting = Box::pin(leaders.next());
-            for _ in 0..10 {
-                let stem = format!("{LOCK}/_c_00000000-0000-0000-0000-000000000000-lock-");
-                let node = CreateOptions::ephemeral().sequential();
-                let created = raw.create(&stem, b"", &node).await.unwrap();
-                raw.delete(&created.path, None).await.unwrap();
-                assert!(poll_once(waiting.as_mut()).is_pending());
-                settle().await;
-            }
-        })
-        .await;
-    assert_eq!(requests, 20, "the creates and deletes alone");
-    drop((term, leaders));
     world.is_empty().await;
 }
 

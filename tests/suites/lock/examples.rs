@@ -296,3 +296,9 @@ fn the_pages_show_what_runs_here() {
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
+
+#[tokio::test]
+async fn the_example_of_fenced_writes_runs_to_its_end() {
+    let said = zk_test_support::tour::run("fencing", &[]).await.unwrap();
+    assert!(said.ends_with("both still say what the second wrote: 70\n"), "{said}");
+}

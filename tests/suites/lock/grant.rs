@@ -4,7 +4,6 @@
 
 use std::io;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex, split};
@@ -15,7 +14,7 @@ use zk_client::{Client, Connecting, Connector, ErrorCode, Host, Transport};
 use zk_embedded::{Fault, OpCode};
 use zk_recipes::{
     DoubleBarrier, Election, Error, ErrorKind, Group, Hold, Lock, LockState, Loss, MultiGuard,
-    MultiLock, Options, Owner, Partitioner, Permit, ReentrantLock, RwLock, Semaphore, Shard,
+    MultiLock, Owner, Partitioner, Permit, ReentrantLock, RwLock, Semaphore, Shard,
 };
 use zk_test_support::explore::settle;
 use zk_test_support::fault::Way;
@@ -251,23 +250,6 @@ async fn what_a_wait_has_brought_lasts_however_long_it_was_and_however_late_repl
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_hold_that_waits_for_a_proof_is_in_the_queue_and_leaves_it_when_it_is_dropped() {
-    let (world, delay) = (World::new(), TIMEOUT / 20);
-    let (holder, waiter) = (world.lock().await, late(&world, delay).await);
-    let held = holder.acquire().await.unwrap();
-    let waiting = Kind::Lock.waits(&waiter);
-    sleep(TIMEOUT * 95 / 100).await;
-    held.release().await.unwrap();
-    // The event has arrived, and the reply to the write that follows has not.
-    sleep(delay).await;
-    assert!(!waiting.is_finished(), "it waits for a proof");
-    assert_eq!(world.queue().len(), 1, "in the queue");
-    waiting.abort();
-    sleep(delay).await;
-    world.is_empty().await;
-}
-
 /// The requests that a lock costs from its acquire, or from the end of the wait for it, until it is
 /// held.
 async fn requests_of(wait: Option<Duration>) -> u64 {
@@ -359,26 +341,4 @@ async fn the_own_close_is_what_a_wait_reports() {
         assert!(error.is_session_over() && !error.is_transient(), "{kind:?}: {error}");
         drop(held);
     }
-}
-
-/// A permit whose turn is still waited for, and one whose turn has come.
-#[tokio::test(start_paused = true)]
-async fn the_own_close_is_what_a_turn_reports_too() {
-    let world = World::new();
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let held = Kind::Semaphore.block(holder).await;
-    let semaphore = Semaphore::with_options(&waiter, LOCK, 1, Options::new()).unwrap();
-    let semaphore = Arc::new(semaphore);
-    let waits = || {
-        let semaphore = Arc::clone(&semaphore);
-        tokio::spawn(async move { semaphore.acquire().await })
-    };
-    let (first, second) = (waits(), waits());
-    settle().await;
-    waiter.close().await;
-    for waiting in [first, second] {
-        let error = waiting.await.unwrap().unwrap_err();
-        assert!(error.is_session_over(), "{error}");
-    }
-    drop(held);
 }

@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use tokio::task::coop::poll_proceed;
 use zk_client::{Client, Limits};
-use zk_embedded::Fault;
-use zk_proto::OpCode;
-use zk_recipes::{Error, Lock, LockState, Loss, Options, Owner, ReentrantLock, Release, retry};
+use zk_recipes::{Lock, LockState, Loss, Options, Owner, ReentrantLock, Release};
 use zk_test_support::explore::{poll_once, settle};
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
 use zk_test_support::peer::Clock;
@@ -170,29 +168,6 @@ async fn the_first_look_at_a_lock_that_was_free_costs_one_read_and_later_ones_no
     let guard = world.lock().await.acquire().await.unwrap();
     assert_eq!(world.requests(guard.run(async {})).await.0, 1);
     assert_eq!(world.requests(async { guard.state() }).await.0, 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn work_whose_release_is_unconfirmed_is_done_and_a_retry_does_it_again() {
-    let world = World::new();
-    let lock = world.lock().await;
-    let server = &world.server;
-    let work = async |done: &AtomicU64, confirms: bool| {
-        let guard = lock.acquire().await?;
-        if done.fetch_add(1, Ordering::Relaxed) == 0 {
-            server.inject(Fault::lose_reply().op(OpCode::DELETE));
-        }
-        if confirms {
-            guard.release().await?;
-        }
-        Ok::<_, Error>(())
-    };
-    for (confirms, times) in [(true, 2), (false, 1)] {
-        let done = AtomicU64::new(0);
-        retry(|| work(&done, confirms)).await.unwrap();
-        assert_eq!(done.into_inner(), times);
-        settle().await;
-    }
 }
 
 #[tokio::test(start_paused = true)]

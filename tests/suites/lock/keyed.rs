@@ -117,28 +117,6 @@ async fn with_a_capacity_of_zero_nothing_is_kept_that_is_not_in_use() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_excludes_other_clients_and_tasks_and_other_keys_do_not() {
-    let world = World::new();
-    let [one, two] = [world.client().await, world.client().await].map(|it| lingering(&it, 2));
-    used(&one, "a").await;
-    let guard = two.lock("a").unwrap().acquire(&Owner::new()).await.unwrap();
-    let (lock, owner) = (one.lock("a").unwrap(), Owner::new());
-    let mut waiting = std::pin::pin!(lock.acquire(&owner));
-    assert!(poll_once(waiting.as_mut()).is_pending());
-    for key in ["b", "c", "d", "e"] {
-        used(&two, key).await;
-        used(&one, key).await;
-    }
-    settle().await;
-    assert!(poll_once(waiting.as_mut()).is_pending());
-    let local = two.clone().lock("a").unwrap().try_acquire(&Owner::new()).await.unwrap();
-    assert!(local.is_none());
-    let token = guard.token();
-    guard.release().await.unwrap();
-    assert!(waiting.await.unwrap().token() > token);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_key_is_one_name() {
     let world = World::new();
     let client = world.client().await;

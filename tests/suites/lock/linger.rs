@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::time::timeout;
-use zk_embedded::Fault;
 use zk_recipes::{Options, Owner, ReentrantLock};
 use zk_test_support::explore::settle;
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
@@ -119,20 +118,6 @@ async fn while_the_session_is_in_doubt_it_is_not_taken_again() {
     world.is_owner(&guard);
     world.server.heal();
     acquiring.await.expect_err("the session is over");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_short_cut_may_end_it_and_makes_no_second_owner() {
-    let world = World::new();
-    let client = world.client().await;
-    let options = Options::new().linger(LINGER);
-    let lock = ReentrantLock::with_options(&client, LOCK, options).unwrap();
-    used(&world, &lock).await;
-    world.server.inject(Fault::lose_reply().session(client.session().unwrap().id));
-    drop(client.exists("/").await);
-    let guard = lock.acquire(&Owner::new()).await.unwrap();
-    world.is_owner(&guard);
-    assert_eq!(world.queue().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

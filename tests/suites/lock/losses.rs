@@ -267,21 +267,6 @@ async fn what_ends_a_guard_tells_the_loss_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_the_client_itself_deletes_after_a_deadline_is_lost_by_the_deadline() {
-    for kind in 0..KINDS {
-        let world = World::new();
-        let (client, suspended) = jumping(&world).await;
-        let held = Held::of_kind(kind, &client).await;
-        // The session stays alive.
-        suspended.store(2 * TIMEOUT.as_secs(), Ordering::Relaxed);
-        settle().await;
-        tokio::time::sleep(TIMEOUT).await;
-        is_lost(held.verify().await, DEADLINE);
-        assert_eq!(held.state(), LockState::Lost(DEADLINE));
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_set_of_locks_knows_of_the_loss_of_any_of_them() {
     let world = World::new();
     let (client, admin) = (world.client().await, world.client().await);

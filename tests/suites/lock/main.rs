@@ -12,7 +12,6 @@ mod doubt;
 mod election;
 mod examples;
 mod fence;
-mod fencing;
 mod frames;
 mod future_sizes;
 mod grant;

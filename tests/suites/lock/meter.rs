@@ -107,24 +107,6 @@ async fn each_loss_counts_once_by_its_reason_although_nobody_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_locks_of_all_sessions_add_up_and_a_closed_client_has_lost_nothing() {
-    let world = World::new();
-    let meter = LockMeter::new();
-    for _ in 0..3 {
-        let (client, lock) = lock(&world, &meter).await;
-        let guard = lock.acquire().await.unwrap();
-        assert!(world.server.expire(client.session().unwrap().id));
-        assert!(matches!(guard.lost().await, Loss::SessionOver(Ended::Expired)));
-    }
-    let (client, lock) = lock(&world, &meter).await;
-    let guard = lock.acquire().await.unwrap();
-    client.close().await;
-    drop(guard);
-    let stats = meter.stats();
-    assert_eq!((stats.acquired, stats.lost.session_over, stats.released), (4, 3, 1));
-}
-
-#[tokio::test(start_paused = true)]
 async fn owners_of_one_process_hand_over_under_one_hold() {
     let world = World::new();
     let meter = LockMeter::new();

@@ -1,11 +1,9 @@
 //! Several locks taken together: all or none, in one transaction if all are free, and never in a
 //! deadlock.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zk_client::{Acl, Client, CreateOptions, ErrorCode, Id, OpCode, Outcome, Perms};
+use zk_client::{Client, ErrorCode, OpCode, Outcome};
 use zk_embedded::{Change, Config, Fault, Server};
 use zk_recipes::{ErrorKind, Guard, Lock, LockState, Loss, MultiLock, Options, Release, Timeout};
 use zk_test_support::explore::settle;
@@ -43,52 +41,6 @@ async fn all_nodes_are_of_one_transaction() {
     for folder in ["/locks/a", "/locks/b", "/c"] {
         assert_eq!(server.children(folder), Vec::<String>::new());
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_names_them_in_another_order_waits_and_gets_in() {
-    const CLIENTS: usize = 4;
-    const TURNS: usize = 20;
-    let server = server();
-    let inside = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0)]);
-    let mut tasks = Vec::new();
-    for number in 0..CLIENTS {
-        let (client, inside) = (connect(&server).await, Arc::clone(&inside));
-        tasks.push(tokio::spawn(async move {
-            for turn in 0..TURNS {
-                // Two of the three locks, in each of the six orders.
-                let (first, step) = ((number + turn) % 3, 1 + (number + turn / 3) % 2);
-                let both = [first, (first + step) % 3];
-                let paths = both.map(|index| format!("/locks/{index}"));
-                let guard = MultiLock::new(&client, paths).unwrap().acquire().await.unwrap();
-                for index in both {
-                    assert_eq!(inside[index].fetch_add(1, Ordering::SeqCst), 0);
-                }
-                tokio::time::sleep(Duration::from_millis(turn as u64 % 5)).await;
-                for index in both {
-                    inside[index].fetch_sub(1, Ordering::SeqCst);
-                }
-                guard.release().await.unwrap();
-            }
-        }));
-    }
-    for task in tasks {
-        tokio::time::timeout(Duration::from_secs(60), task).await.expect("a circle").unwrap();
-    }
-}
-
-/// Which of the folders is missing is not known, so all of them are created.
-#[tokio::test(start_paused = true)]
-async fn a_missing_folder_is_made_although_that_of_another_lock_may_not_be() {
-    let server = server();
-    let client = connect(&server).await;
-    let options = CreateOptions::persistent();
-    let closed = [Acl::new(Perms::READ, Id::ANYONE)];
-    client.create("/closed", b"", &options).await.unwrap();
-    client.create("/closed/a", b"", &options).await.unwrap();
-    client.set_acl("/closed", &closed, None).await.unwrap();
-    let guard = MultiLock::new(&client, ["/open/b", "/closed/a"]).unwrap().acquire().await;
-    assert_eq!(guard.unwrap().locks().len(), 2);
 }
 
 const THREE: [&str; 3] = ["/locks/1", "/locks/2", "/locks/3"];
@@ -149,27 +101,6 @@ async fn who_waits_is_in_no_later_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_tokens_of_each_lock_grow_beside_those_who_take_one_alone() {
-    let world = World::new();
-    let (client, other) = (world.client().await, world.client().await);
-    let second = held(&other, THREE[1]).await;
-    // It has the first lock and waits for the second.
-    let all = takes_all(client.clone());
-    settle().await;
-    let first = Lock::new(&other, THREE[0]).unwrap();
-    let next = tokio::spawn(async move { first.acquire().await.unwrap() });
-    settle().await;
-    let before = second.token();
-    drop(second);
-    let all = all.await.unwrap();
-    let tokens = all.locks().iter().rev().map(|lock| lock.token()).collect::<Vec<_>>();
-    assert!(before < tokens[1]);
-    all.release().await.unwrap();
-    let token = next.await.unwrap().token();
-    assert!(tokens[0] < token && token < tokens[2], "no one token is right for all: {tokens:?}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_last_check_survives_lost_connections() {
     for fault in [Fault::lose_reply(), Fault::lose_request()] {
         let world = World::new();
@@ -204,83 +135,6 @@ async fn who_takes_them_one_by_one_in_the_order_of_their_paths_gets_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nested_and_together_in_many_turns() {
-    const TURNS: u64 = 50;
-    let world = World::new();
-    let inside = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0)]);
-    let mut tasks = Vec::new();
-    for number in 0..6 {
-        let (client, inside) = (world.client().await, Arc::clone(&inside));
-        tasks.push(tokio::spawn(async move {
-            let mut chance = fastrand::Rng::with_seed(number);
-            let locks = THREE.map(|folder| Lock::new(&client, folder).unwrap());
-            for _ in 0..TURNS {
-                let left = chance.usize(0..4);
-                let chosen = (0..3).filter(|index| *index != left).collect::<Vec<_>>();
-                let (mut nested, mut together) = (Vec::new(), None);
-                if number % 2 == 0 {
-                    for index in &chosen {
-                        nested.push(locks[*index].acquire().await.unwrap());
-                    }
-                } else {
-                    let mut paths = chosen.iter().map(|index| THREE[*index]).collect::<Vec<_>>();
-                    chance.shuffle(&mut paths);
-                    let lock = MultiLock::new(&client, paths).unwrap();
-                    together = Some(lock.acquire().await.unwrap());
-                }
-                for index in &chosen {
-                    assert_eq!(inside[*index].fetch_add(1, Ordering::SeqCst), 0);
-                }
-                tokio::time::sleep(Duration::from_millis(chance.u64(0..5))).await;
-                for index in &chosen {
-                    inside[*index].fetch_sub(1, Ordering::SeqCst);
-                }
-                drop((nested, together));
-            }
-        }));
-    }
-    for task in tasks {
-        tokio::time::timeout(Duration::from_secs(60), task).await.expect("a circle").unwrap();
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lost_transaction_for_the_rest_is_found_again_or_made_again() {
-    for applied in [true, false] {
-        let world = World::new();
-        let (client, other) = (world.client().await, world.client().await);
-        let in_the_way = held(&other, THREE[0]).await;
-        let all = takes_all(client);
-        settle().await;
-        let fault = if applied { Fault::lose_reply() } else { Fault::lose_request() };
-        world.server.inject(fault.op(OpCode::MULTI));
-        in_the_way.release().await.unwrap();
-        let guard = all.await.unwrap();
-        assert_eq!(world.server.pending_faults(), 0);
-        assert_eq!(queues(&world), [1, 1, 1], "applied: {applied}");
-        guard.release().await.unwrap();
-        assert_eq!(queues(&world), [0, 0, 0], "applied: {applied}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_that_is_deleted_while_another_is_waited_for_is_an_error_and_leaves_nothing() {
-    let world = World::new();
-    let (client, other) = (world.client().await, world.client().await);
-    let in_the_way = held(&other, THREE[1]).await;
-    let all = MultiLock::new(&client, THREE).unwrap();
-    let waiting = tokio::spawn(async move { all.acquire().await.map(drop) });
-    settle().await;
-    let [own] = world.server.children(THREE[0]).try_into().unwrap();
-    other.delete(&format!("{}/{own}", THREE[0]), None).await.unwrap();
-    in_the_way.release().await.unwrap();
-    let error = waiting.await.unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NodeVanished);
-    settle().await;
-    assert_eq!(queues(&world), [0, 0, 0]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_term_of_all_begins_when_the_last_one_is_had() {
     let world = World::new();
     let (client, other) = (world.client().await, world.client().await);
@@ -312,48 +166,6 @@ async fn none_is_taken_if_one_is_not_free() {
 
     held.release().await.unwrap();
     assert!(lock.try_acquire().await.unwrap().is_some());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lost_transaction_is_found_again_or_made_again() {
-    for applied in [true, false] {
-        let server = server();
-        let client = connect(&server).await;
-        let lock = MultiLock::new(&client, ["/locks/a", "/locks/b"]).unwrap();
-        lock.acquire().await.unwrap().release().await.unwrap();
-        let fault = if applied { Fault::lose_reply() } else { Fault::lose_request() };
-        server.inject(fault.op(OpCode::MULTI));
-        let guard = lock.acquire().await.unwrap();
-        assert_eq!(server.pending_faults(), 0);
-        for folder in ["/locks/a", "/locks/b"] {
-            assert_eq!(server.children(folder).len(), 1, "applied: {applied}");
-        }
-        drop(guard);
-        client.sync("/").await.unwrap();
-        for folder in ["/locks/a", "/locks/b"] {
-            assert_eq!(server.children(folder).len(), 0, "applied: {applied}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_loss_of_one_is_the_loss_of_all() {
-    let server = server();
-    let (client, other) = (connect(&server).await, connect(&server).await);
-    let lock = MultiLock::new(&client, ["/locks/a", "/locks/b"]).unwrap();
-    let guard = lock.acquire().await.unwrap();
-    guard.fenced(()).await.unwrap();
-    let node = guard.locks()[1].node().to_owned();
-    other.delete(&node, None).await.unwrap();
-
-    let error = guard.fenced(()).await.unwrap_err();
-    assert_eq!((error.kind(), error.loss()), (ErrorKind::Lost, Some(Loss::NodeDeleted)));
-    assert!(error.to_string().contains("/locks/b"), "{error}");
-    assert_eq!(guard.lost().await, Loss::NodeDeleted);
-    assert_eq!(guard.state(), LockState::Lost(Loss::NodeDeleted));
-    let never = std::future::pending::<()>();
-    assert_eq!(guard.run(never).await.unwrap_err().kind(), ErrorKind::Lost);
-    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
 }
 
 #[tokio::test(start_paused = true)]

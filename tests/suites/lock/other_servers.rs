@@ -5,19 +5,17 @@
 
 use std::cell::Cell;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use zk_client::{
-    Client, ClientBuilder, CreateOptions, Dialect, ErrorCode, ErrorKind, Op, OpCode, Outcome,
-    SessionKeeper,
+    Client, ClientBuilder, CreateOptions, Dialect, ErrorCode, Op, OpCode, Outcome, SessionKeeper,
 };
 use zk_embedded::{Config, Deviation, Manner, Server};
 use zk_recipes::{
-    Barrier, Cached, Counter, DoubleBarrier, Election, Freshness, Group, Lock, LockState,
-    MultiLock, Owner, Partitioner, ReentrantLock, ReentrantRwLock, RwLock, Semaphore, TreeCache,
-    TreeLimits,
+    Barrier, Cached, Counter, DoubleBarrier, Election, Freshness, Group, Lock, MultiLock, Owner,
+    Partitioner, ReentrantLock, ReentrantRwLock, RwLock, Semaphore, TreeCache, TreeLimits,
 };
 use zk_test_support::explore::settle;
 use zk_test_support::like::dialect_for;
@@ -255,74 +253,6 @@ async fn a_tree_says_at_once_that_the_server_has_no_watch_for_it() {
         assert_eq!(keeper.client().await.unwrap().stats().totals.connections, 1);
         following.abort();
     }
-}
-
-/// The holder is told when its connection ends, the next one is in only then, and nothing of the
-/// session is left to do.
-#[tokio::test(start_paused = true)]
-async fn a_guard_is_lost_with_the_connection_before_the_next_holder_is_in() {
-    for (manner, dialect) in keepers() {
-        let world = world(manner);
-        let (one, other) = (connect(&world, dialect).await, connect(&world, dialect).await);
-        let guard = Lock::new(&one, "/lock").unwrap().acquire().await.unwrap();
-        let next = Lock::new(&other, "/lock").unwrap();
-        let mut waiting = Box::pin(next.acquire());
-        assert!(tokio::time::timeout(TIMEOUT, &mut waiting).await.is_err());
-        let write = one.set_data("/lock", b"", None);
-
-        assert!(world.server.disconnect(one.session().unwrap().id));
-        tokio::select! {
-            biased;
-            _ = guard.lost() => {}
-            _ = &mut waiting => panic!("the next one is in, and the first one does not know"),
-        }
-        assert!(matches!(guard.state(), LockState::Lost(_)));
-        let lost = write.await.unwrap_err();
-        assert!(lost.is_session_over(), "{lost}");
-        assert_eq!(lost.outcome(), Outcome::Unknown);
-        let second = waiting.await.unwrap();
-        assert!(second.token() > guard.token());
-        assert_eq!(one.stats().totals.attempts, 1, "nothing is resumed");
-        assert_eq!(one.detach().await, None);
-    }
-}
-
-/// A proxy keeps its side of the connection open, so nothing can tell the first holder.
-#[tokio::test(start_paused = true)]
-async fn where_no_sign_of_the_end_comes_the_token_stops_the_first_holder() {
-    let (manner, dialect) = keepers()[0];
-    let world = world(manner);
-    let (one, other) = (connect(&world, dialect).await, connect(&world, dialect).await);
-    let guard = Lock::new(&one, "/lock").unwrap().acquire().await.unwrap();
-    world.server.inject(zk_embedded::Fault::go_silent().op(OpCode::EXISTS));
-    let unanswered = one.exists("/lock");
-    settle().await;
-    assert!(world.server.expire(one.session().unwrap().id));
-
-    let second = Lock::new(&other, "/lock").unwrap().acquire().await.unwrap();
-    assert_eq!((guard.state(), second.state()), (LockState::Held, LockState::Held), "the gap");
-    let mut highest = None;
-    let mut store = |token| highest.replace(token).is_none_or(|seen| seen <= token);
-    assert!(store(second.token()));
-    assert!(!store(guard.token()), "a store that has seen the second token refuses the first");
-    // The deadline rule bounds the gap.
-    tokio::time::timeout(TIMEOUT, guard.lost()).await.unwrap();
-    assert!(unanswered.await.is_err());
-}
-
-/// An application that has not set the dialect.
-#[tokio::test(start_paused = true)]
-async fn what_a_server_does_not_know_is_told_after_three_sessions() {
-    let world = Arc::new(world(Manner::clickhouse_keeper()));
-    let keeper = world.builder().keep("keeper").await.unwrap();
-    let work = async |client: Client| Lock::new(&client, "/lock")?.acquire().await.map(drop);
-    let error = keeper.run_each(work).await.unwrap_err();
-    let client = error.client().unwrap();
-    assert_eq!(client.kind(), ErrorKind::NeverAnswered, "{error}");
-    for part in ["jute.maxbuffer", "does not know create2", "ClientBuilder::dialect"] {
-        assert!(error.to_string().contains(part), "{error}");
-    }
-    assert_eq!(keeper.stats().sessions, 3);
 }
 
 /// A lost connection says nothing about an operation that was answered before.

@@ -10,11 +10,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use zk_client::{Client, ErrorCode, SessionId};
+use zk_client::{Client, SessionId};
 use zk_embedded::{Fault, OpCode};
-use zk_recipes::{
-    Error, ErrorKind, FencingToken, Group, LockState, Loss, Options, Partitioner, Shard,
-};
+use zk_recipes::{Error, FencingToken, LockState, Loss, Options, Partitioner, Shard};
 use zk_test_support::explore::{poll_once, settle};
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
@@ -168,60 +166,6 @@ fn node(world: &World, folder: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shards_are_with_one_member_each_and_evenly_whoever_comes_and_goes() {
-    let world = World::new();
-    let log = Log::default();
-    let ana = Worker::start(&world, &log, "ana").await;
-    log.is_even(5, 1).await;
-    let ben = Worker::start(&world, &log, "ben").await;
-    log.is_even(5, 2).await;
-    let eva = Worker::start(&world, &log, "eva").await;
-    log.is_even(5, 3).await;
-    let before = log.now();
-    ben.leave().await;
-    log.is_even(5, 2).await;
-    for (shard, who) in log.now() {
-        assert!(before[&shard] == "ben" || before[&shard] == who, "{shard} has moved to {who}");
-    }
-    // As if its process had been dropped.
-    ana.running.abort();
-    log.is_even(5, 1).await;
-    eva.leave().await;
-    assert_eq!(log.now(), BTreeMap::new());
-    is_empty(&world).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn more_members_than_shards_leave_some_without_work() {
-    let world = World::new();
-    let log = Log::default();
-    let mut workers = Vec::new();
-    for id in ["a", "b", "c", "d", "e", "f", "g", "h"] {
-        workers.push(Worker::start(&world, &log, id).await);
-    }
-    log.is_even(5, 8).await;
-    for worker in workers {
-        worker.leave().await;
-    }
-    is_empty(&world).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_shards_of_a_session_that_ends_go_to_the_others() {
-    let world = World::new();
-    let log = Log::default();
-    let ana = Worker::start(&world, &log, "ana").await;
-    let ben = Worker::start(&world, &log, "ben").await;
-    log.is_even(5, 2).await;
-    log.entries().ends_early = Some("ana");
-    world.server.expire(ana.session);
-    assert!(ana.running.await.unwrap().unwrap_err().is_session_over());
-    log.is_even(5, 1).await;
-    ben.leave().await;
-    is_empty(&world).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_member_that_is_cut_off_has_stopped_before_others_begin() {
     let world = World::new();
     let log = Log::default();
@@ -314,70 +258,6 @@ async fn work_that_does_not_stop_is_dropped_after_the_time_it_has() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn work_that_is_done_is_not_begun_again_and_its_shard_moves_at_once() {
-    let world = World::new();
-    let log = Log::default();
-    let ana = Worker::with(&world, &log, "ana", |it| it, async |_| {}).await;
-    sleep(TIMEOUT).await;
-    assert_eq!((log.begun(), log.loads()), (5, BTreeMap::new()));
-    let node = node(&world, "shards/s0");
-    assert!(world.server.has_node(&node), "the shard stays with its member");
-    let ben = Worker::start(&world, &log, "ben").await;
-    sleep(Duration::from_millis(100)).await;
-    let moved = log.loads()["ben"];
-    assert!((2..4).contains(&moved), "{moved} without waiting for work");
-    ben.leave().await;
-    sleep(Duration::from_millis(100)).await;
-    assert_eq!(log.begun(), 5 + 2 * moved, "what comes back is new work");
-    ana.leave().await;
-    is_empty(&world).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_shard_whose_node_is_deleted_is_worked_on_anew_with_a_greater_token() {
-    let world = World::new();
-    let log = Log::default();
-    let ana = Worker::start(&world, &log, "ana").await;
-    log.is_even(5, 1).await;
-    let admin = world.client().await;
-    for round in 1..4 {
-        admin.delete(&node(&world, "shards/s3"), None).await.unwrap();
-        log.is_even(5, 1).await;
-        assert_eq!(log.begun(), 5 + round);
-    }
-    ana.leave().await;
-    is_empty(&world).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_shard_that_was_done_and_whose_node_is_deleted_is_worked_on_anew() {
-    let world = World::new();
-    let log = Log::default();
-    let ana = Worker::with(&world, &log, "ana", |it| it, async |_| {}).await;
-    sleep(TIMEOUT).await;
-    let admin = world.client().await;
-    admin.delete(&node(&world, "shards/s3"), None).await.unwrap();
-    sleep(TIMEOUT).await;
-    assert_eq!(log.begun(), 6);
-    ana.leave().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_member_whose_node_is_deleted_joins_again() {
-    let world = World::new();
-    let log = Log::default();
-    let ana = Worker::start(&world, &log, "ana").await;
-    let ben = Worker::start(&world, &log, "ben").await;
-    log.is_even(5, 2).await;
-    let admin = world.client().await;
-    admin.delete(&node(&world, "members"), None).await.unwrap();
-    log.is_even(5, 2).await;
-    ana.leave().await;
-    ben.leave().await;
-    is_empty(&world).await;
-}
-
 /// Only the view of the group, in which it is missing, tells the member of its loss.
 #[tokio::test(start_paused = true)]
 async fn a_member_whose_node_is_deleted_without_an_event_joins_again() {
@@ -393,47 +273,6 @@ async fn a_member_whose_node_is_deleted_without_an_event_joins_again() {
     sleep(TIMEOUT).await;
     log.is_even(5, 2).await;
     assert_eq!(world.server.children(&format!("{LOCK}/members")).len(), 2);
-    ana.leave().await;
-    ben.leave().await;
-    is_empty(&world).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_id_has_one_member_and_the_other_one_waits() {
-    let world = World::new();
-    let log = Log::default();
-    let first = Worker::start(&world, &log, "ana").await;
-    log.is_even(5, 1).await;
-    let begun = log.begun();
-    let second = Worker::start(&world, &log, "ana").await;
-    // It can be stopped while it waits.
-    let third = Worker::start(&world, &log, "ana").await;
-    log.is_even(5, 1).await;
-    assert_eq!(log.begun(), begun);
-    third.leave().await;
-    assert!(!second.running.is_finished());
-    first.leave().await;
-    log.is_even(5, 1).await;
-    assert_eq!(log.begun(), 2 * begun);
-    second.leave().await;
-    is_empty(&world).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_member_whose_id_is_taken_over_hands_over_its_shards() {
-    let world = World::new();
-    let log = Log::default();
-    let ana = Worker::start(&world, &log, "ana").await;
-    let ben = Worker::start(&world, &log, "ben").await;
-    log.is_even(5, 2).await;
-    let group = Group::new(&world.client().await, &format!("{LOCK}/members")).unwrap();
-    let other = group.take_over("ana", "").await.unwrap();
-    sleep(TIMEOUT).await;
-    // The other one has them now, and does not work on them.
-    assert_eq!(log.loads().get("ana"), None);
-    assert_eq!(log.loads().len(), 1);
-    drop(other);
-    log.is_even(5, 2).await;
     ana.leave().await;
     ben.leave().await;
     is_empty(&world).await;
@@ -540,56 +379,6 @@ async fn an_error_or_the_end_of_the_future_drops_all_work_and_releases_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_server_refuses_is_an_error() {
-    let check = |error: Error| {
-        assert_eq!(error.client().unwrap().code(), Some(ErrorCode::NO_AUTH), "{error}");
-    };
-    for hidden in ["members", "shards/s2"] {
-        let world = World::new();
-        let log = Log::default();
-        let ana = Worker::start(&world, &log, "ana").await;
-        log.is_even(5, 1).await;
-        ana.leave().await;
-        world.hide(&format!("{LOCK}/{hidden}")).await;
-        let ana = Worker::start(&world, &log, "ana").await;
-        check(timeout(TIMEOUT, ana.running).await.unwrap().unwrap().unwrap_err());
-        assert_eq!(log.loads(), BTreeMap::new());
-        is_empty(&world).await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn names_that_fit_into_no_path_are_refused() {
-    let world = World::new();
-    let client = world.client().await;
-    for name in ["", "a/b", "/", ".", "..", "a\0"] {
-        let refused = Partitioner::new(&client, LOCK, ["fine", name]).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{name:?}");
-    }
-    assert!(Partitioner::new(&client, "no/path", SHARDS).is_err());
-    let twice = Partitioner::new(&client, LOCK, ["b", "a", "b"]).unwrap();
-    assert_eq!(twice.shards().collect::<Vec<_>>(), ["a", "b"]);
-    let refused = twice.run("a~b", async |_| {}).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_member_without_shards_is_one_until_it_is_stopped() {
-    let world = World::new();
-    let none = Partitioner::new(&world.client().await, LOCK, [""; 0]).unwrap();
-    let stop = Notify::new();
-    let mut running = Box::pin(none.run_until("ana", stop.notified(), async |_| {}));
-    for _ in 0..3 {
-        assert!(poll_once(running.as_mut()).is_pending());
-        settle().await;
-    }
-    assert_eq!(none.group().members().await.unwrap().members.len(), 1);
-    stop.notify_one();
-    running.await.unwrap();
-    is_empty(&world).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_data_of_a_member_and_of_its_locks_is_there_for_observers() {
     let world = World::new();
     let client = world.client().await;
@@ -691,48 +480,5 @@ async fn a_member_that_comes_or_goes_costs_a_view_each_and_a_few_requests_a_shar
     assert!((3 + 3 * moved..=3 + 6 * moved).contains(&requests), "{requests} requests");
     ana.leave().await;
     ben.leave().await;
-    is_empty(&world).await;
-}
-
-/// The folders are containers, which servers remove while nobody is there.
-#[tokio::test(start_paused = true)]
-async fn folders_that_the_server_removes_are_made_again() {
-    let world = World::new();
-    let log = Log::default();
-    Worker::start(&world, &log, "ana").await.leave().await;
-    for _ in 0..4 {
-        world.server.reap();
-    }
-    assert!(!world.server.has_node(&format!("{LOCK}/shards")), "containers were removed");
-    let ana = Worker::start(&world, &log, "ana").await;
-    log.is_even(5, 1).await;
-    ana.leave().await;
-}
-
-/// The reply to the create of a place in a shard's queue is lost, and the shard is to stay where it
-/// was by then.
-#[tokio::test(start_paused = true)]
-async fn a_place_in_the_queue_of_a_shard_is_left_when_the_shard_is_not_to_come() {
-    let world = World::new();
-    let log = Log::default();
-    let slow = async |shard: Shard| {
-        shard.stopping().await;
-        sleep(Duration::from_secs(2)).await;
-    };
-    let ana = Worker::with(&world, &log, "ana", |it| it, slow).await;
-    log.is_even(5, 1).await;
-    let ben = Worker::start(&world, &log, "ben").await;
-    let create = Fault::lose_reply().op(OpCode::CREATE2).session(ben.session).after(2);
-    world.server.inject(create);
-    sleep(Duration::from_secs(1)).await;
-    assert_eq!(world.server.pending_faults(), 0);
-    let waits = |shard: &&str| world.server.children(&format!("{LOCK}/shards/{shard}")).len() > 1;
-    assert!(SHARDS.iter().any(waits), "ben waits for his shards");
-    ben.leave().await;
-    settle().await;
-    assert!(!SHARDS.iter().any(waits), "and has left");
-    sleep(Duration::from_secs(2)).await;
-    log.is_even(5, 1).await;
-    ana.leave().await;
     is_empty(&world).await;
 }

@@ -108,26 +108,6 @@ async fn who_releases_without_the_permission_is_told_and_the_next_one_gets_in_wh
     }
 }
 
-/// A contender that gives up leaves a node behind, and is told of its own end.
-#[tokio::test(start_paused = true)]
-async fn a_waiter_that_gave_up_without_the_permission_lets_the_next_one_in_when_it_is_back() {
-    let world = World::new();
-    let (client, waiter, other) =
-        (world.client().await, world.client().await, world.client().await);
-    for path in FOLDERS {
-        client.create(path, b"", &CreateOptions::persistent()).await.unwrap();
-    }
-    let make = |client: &Client| Lock::new(client, "/r/one").unwrap();
-    let held = make(&client).acquire().await.unwrap();
-    permit(&world, Perms::ALL.without(Perms::DELETE)).await;
-    make(&waiter).acquire_within(Duration::from_secs(1)).await.unwrap_err();
-    let next = tokio::spawn(async move { make(&other).acquire().await.unwrap() });
-    tokio::time::sleep(TIMEOUT).await;
-    permit(&world, Perms::ALL).await;
-    held.release().await.unwrap();
-    drop(timeout(4 * TIMEOUT, next).await.unwrap().unwrap());
-}
-
 /// The permits come back, and the turn that led to them stays.
 #[tokio::test(start_paused = true)]
 async fn whose_turn_at_a_semaphore_cannot_end_is_told_when_the_permit_is_given_back() {

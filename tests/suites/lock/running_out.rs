@@ -134,28 +134,6 @@ async fn the_end_of_a_term_counts_as_well_as_that_of_the_session() {
     assert_eq!(guard.state(), LockState::Lost(Loss::TermOver));
 }
 
-#[tokio::test(start_paused = true)]
-async fn nothing_is_left_of_a_lock_that_is_lost_or_released() {
-    let world = World::new();
-    let (client, admin) = (world.client().await, world.client().await);
-    let lock = Lock::new(&client, LOCK).unwrap();
-    let guard = lock.acquire().await.unwrap();
-    let mut running_out = pin!(guard.running_out(MARGIN));
-    assert!(poll_once(running_out.as_mut()).is_pending());
-    settle().await;
-    admin.delete(guard.node(), None).await.unwrap();
-    let clock = Clock::start();
-    assert_eq!(running_out.await, Duration::ZERO);
-    assert_eq!(guard.running_out(MARGIN).await, Duration::ZERO);
-    assert!(clock.elapsed() <= TICK, "{:?}", clock.elapsed());
-
-    let guard = lock.acquire().await.unwrap();
-    let mut running_out = pin!(guard.running_out(MARGIN));
-    assert!(poll_once(running_out.as_mut()).is_pending());
-    guard.release().await.unwrap();
-    assert_eq!(poll_once(running_out), Poll::Ready(Duration::ZERO));
-}
-
 /// The time of the session comes nearer at once when the machine was suspended, and no timer fires
 /// for that.
 #[tokio::test(start_paused = true)]

@@ -1,19 +1,15 @@
 //! The semaphore: never too many permits, nobody forgotten, and nothing left behind.
 
-use std::future::{Future, pending};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::future::pending;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use zk_client::{Client, CreateOptions, ErrorCode, Op};
-use zk_embedded::{Fault, OpCode};
 use zk_recipes::{
     Error, ErrorKind, Layout, LockState, Loss, Options, Permit, Release, Semaphore, Timeout,
 };
-use zk_test_support::explore::{Script, explore, poll_once, settle, turns};
+use zk_test_support::explore::settle;
 use zk_test_support::locks::{TIMEOUT, World};
 
 const PATH: &str = "/limits/one";
@@ -44,13 +40,6 @@ fn counts(world: &World) -> (usize, usize) {
     (world.server.children(LOCKS).len(), world.server.children(LEASES).len())
 }
 
-/// The path of the node of the first in the queue.
-fn first(world: &World) -> String {
-    let mut names = world.server.children(LOCKS);
-    names.sort_by_key(|name| name[name.len() - 10..].to_owned());
-    format!("{LOCKS}/{}", names.first().expect("somebody waits"))
-}
-
 /// Checks that no node and no watch is left.
 async fn is_idle(world: &World) {
     settle().await;
@@ -79,36 +68,6 @@ async fn fails(task: JoinHandle<Result<Permit, Error>>) -> Error {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_are_never_more_holders_than_permits_and_all_permits_are_used() {
-    const PERMITS: u32 = 5;
-    let world = World::new();
-    let (held, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let mut tasks = Vec::new();
-    for number in 0..6_u32 {
-        let (held, most) = (Arc::clone(&held), Arc::clone(&most));
-        let semaphore = semaphore(&world, PERMITS).await;
-        tasks.push(tokio::spawn(async move {
-            for turn in 0..30 {
-                let wanted = 1 + (number + turn) % 4;
-                let permit = semaphore.acquire_many(wanted).await.unwrap();
-                assert_eq!(permit.leases().len(), wanted as usize);
-                let now = held.fetch_add(wanted, Ordering::SeqCst) + wanted;
-                assert!(now <= PERMITS, "{now} are held");
-                most.fetch_max(now, Ordering::SeqCst);
-                sleep(Duration::from_millis(u64::from((number * turn) % 7))).await;
-                held.fetch_sub(wanted, Ordering::SeqCst);
-                permit.release().await.unwrap();
-            }
-        }));
-    }
-    for task in tasks {
-        timeout(Duration::from_secs(60), task).await.expect("a circle").unwrap();
-    }
-    assert_eq!(most.load(Ordering::SeqCst), PERMITS);
-    is_idle(&world).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn whichever_holder_leaves_first_lets_the_waiter_in() {
     for leaves in 0..3 {
         let world = world().await;
@@ -126,29 +85,6 @@ async fn whichever_holder_leaves_first_lets_the_waiter_in() {
         drop((permit, held));
         is_idle(&world).await;
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_wants_many_is_not_overtaken_and_keeps_its_turn() {
-    let world = world().await;
-    let [one, two, three] =
-        [semaphore(&world, 3).await, semaphore(&world, 3).await, semaphore(&world, 3).await];
-    let mut held = Vec::new();
-    for _ in 0..3 {
-        held.push(one.acquire().await.unwrap());
-    }
-    let many = waits(&two, 2).await;
-    let later = waits(&three, 1).await;
-    drop(held.pop());
-    sleep(3 * TIMEOUT).await;
-    assert!(!many.is_finished() && !later.is_finished());
-    assert!(one.try_acquire().await.unwrap().is_none(), "it is kept for the first");
-    drop(held.pop());
-    let many = got(many).await;
-    assert!(!later.is_finished(), "all three are held");
-    drop(held.pop());
-    drop((got(later).await, many));
-    is_idle(&world).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,42 +129,6 @@ async fn missing_folders_are_made_also_after_the_server_has_removed_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_first_and_loses_its_turn_is_told_and_blocks_nobody() {
-    let world = world().await;
-    let semaphore = semaphore(&world, 1).await;
-    let admin = world.client().await;
-    let held = semaphore.acquire().await.unwrap();
-    let (one, two) = (waits(&semaphore, 1).await, waits(&semaphore, 1).await);
-    assert_eq!(counts(&world), (2, 2));
-    admin.delete(&first(&world), None).await.unwrap();
-    let error = timeout(Duration::from_secs(1), one).await.unwrap().unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NodeVanished);
-    assert!(error.to_string().contains("-lock-"), "{error}");
-    assert!(!two.is_finished());
-    drop(held);
-    drop(got(two).await);
-    is_idle(&world).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_waits_first_and_may_not_see_its_turn_go_finds_out() {
-    let world = world().await;
-    let semaphore = semaphore(&world, 1).await;
-    let admin = world.client().await;
-    let held = semaphore.acquire().await.unwrap();
-    let waiting = waits(&semaphore, 1).await;
-    let turn = first(&world);
-    // No event reports the end of a node that the waiter may not read.
-    world.hide(&turn).await;
-    admin.delete(&turn, None).await.unwrap();
-    settle().await;
-    assert!(!waiting.is_finished());
-    assert_eq!(fails(waiting).await.kind(), ErrorKind::NodeVanished);
-    drop(held);
-    is_idle(&world).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn who_waits_and_may_no_longer_see_the_leases_is_told() {
     let world = world().await;
     let semaphore = semaphore(&world, 1).await;
@@ -240,24 +140,6 @@ async fn who_waits_and_may_no_longer_see_the_leases_is_told() {
     settle().await;
     assert_eq!(counts(&world).0, 0, "the next one has its turn");
     drop(held);
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_waits_and_loses_a_lease_is_told() {
-    let world = world().await;
-    let semaphore = semaphore(&world, 2).await;
-    let admin = world.client().await;
-    let held = semaphore.acquire().await.unwrap();
-    let node = held.leases()[0].node().rsplit_once('/').unwrap().1.to_owned();
-    let waiting = waits(&semaphore, 2).await;
-    let leases = world.server.children(LEASES);
-    let lease = leases.iter().find(|name| **name != node).unwrap();
-    admin.delete(&format!("{LEASES}/{lease}"), None).await.unwrap();
-    let error = fails(waiting).await;
-    assert_eq!(error.kind(), ErrorKind::NodeVanished);
-    assert!(error.to_string().contains(lease.as_str()), "{error}");
-    drop(held);
-    is_idle(&world).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -287,21 +169,6 @@ async fn a_permit_is_lost_with_any_of_its_nodes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_session_ends_permits_and_waits() {
-    let world = world().await;
-    let client = world.client().await;
-    let semaphore = of(&client, 1);
-    let held = semaphore.acquire().await.unwrap();
-    let (one, two) = (waits(&semaphore, 1).await, waits(&semaphore, 1).await);
-    assert!(world.server.expire(client.session().unwrap().id));
-    assert!(fails(one).await.is_session_over());
-    assert!(fails(two).await.is_session_over());
-    assert!(matches!(held.lost().await, Loss::SessionOver(_)));
-    assert!(semaphore.try_acquire().await.unwrap_err().is_session_over());
-    is_idle(&world).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_holder_that_is_cut_off_has_lost_its_permit_before_another_gets_in() {
     let world = world().await;
     let client = world.client().await;
@@ -312,29 +179,6 @@ async fn a_holder_that_is_cut_off_has_lost_its_permit_before_another_gets_in() {
     let next = timeout(5 * TIMEOUT, waiting).await.unwrap().unwrap().unwrap();
     assert!(matches!(permit.state(), LockState::Lost(_)), "{:?}", permit.state());
     assert_eq!(next.state(), LockState::Held);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_waiter_that_was_cut_off_gets_the_permit_that_was_given_back_meanwhile() {
-    for way in 0..2 {
-        let world = world().await;
-        let client = world.client().await;
-        let holder = semaphore(&world, 1).await;
-        let held = holder.acquire().await.unwrap();
-        let waiting = waits(&of(&client, 1), 1).await;
-        match way {
-            0 => assert!(world.server.disconnect(client.session().unwrap().id)),
-            _ => world.server.set_serving(false),
-        }
-        drop(held);
-        sleep(TIMEOUT / 10).await;
-        world.server.set_serving(true);
-        let permit = timeout(TIMEOUT, waiting).await.unwrap().unwrap().unwrap();
-        assert_eq!(counts(&world), (0, 1));
-        drop(permit);
-        settle().await;
-        assert_eq!(counts(&world), (0, 0));
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -475,86 +319,4 @@ async fn a_try_that_finds_no_permit_only_reads() {
     assert_eq!((requests, world.server.history().len()), (1, before));
     drop(permit);
     is_idle(&world).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_create_that_comes_late_lets_nobody_in_and_is_removed() {
-    let world = world().await;
-    let (one, two) = (semaphore(&world, 1).await, semaphore(&world, 1).await);
-    world.server.inject(Fault::serve_late(TIMEOUT / 3).op(OpCode::MULTI));
-    let permit = one.acquire().await.unwrap();
-    assert_eq!(world.server.pending_faults(), 0);
-    let waiting = waits(&two, 1).await;
-    sleep(TIMEOUT / 2).await;
-    assert!(!waiting.is_finished());
-    permit.verify().await.unwrap();
-    drop(permit);
-    drop(timeout(20 * TIMEOUT, waiting).await.expect("the late node goes").unwrap().unwrap());
-    is_idle(&world).await;
-}
-
-type Acquiring = Pin<Box<dyn Future<Output = Result<Permit, Error>>>>;
-
-/// Two acquires and what may happen to them.
-struct Rivals {
-    acquiring: [Option<Acquiring>; 2],
-    held: Vec<Permit>,
-}
-
-impl Rivals {
-    fn poll(&mut self, rival: usize) {
-        let polled = self.acquiring[rival].as_mut().map(|one| poll_once(one.as_mut()));
-        if let Some(std::task::Poll::Ready(done)) = polled {
-            self.acquiring[rival] = None;
-            match done {
-                Ok(permit) => self.held.push(permit),
-                Err(error) => assert_eq!(error.kind(), ErrorKind::NodeVanished, "{error}"),
-            }
-        }
-        assert!(self.held.len() <= 1, "{:?}", self.held);
-    }
-}
-
-#[test]
-fn whoever_deletes_turns_lets_nobody_in_and_blocks_nobody_for_ever() {
-    let runs = explore(|script: Script| async move {
-        let world = world().await;
-        let (one, two) = (semaphore(&world, 2).await, semaphore(&world, 2).await);
-        let admin = world.client().await;
-        let held = semaphore(&world, 2).await.acquire().await.unwrap();
-        let acquires = |semaphore: Semaphore| -> Option<Acquiring> {
-            Some(Box::pin(async move { semaphore.acquire_many(2).await }))
-        };
-        let mut rivals = Rivals { acquiring: [acquires(one), acquires(two)], held: vec![held] };
-        // One is first from the beginning, or about to be.
-        for _ in 0..2 {
-            rivals.poll(0);
-            settle().await;
-        }
-        for _ in 0..turns(5) {
-            match script.choose(5) {
-                0 => settle().await,
-                rival @ (1 | 2) => rivals.poll(rival - 1),
-                3 => drop(rivals.held.pop()),
-                _ if counts(&world).0 > 0 => {
-                    admin.delete(&first(&world), None).await.ok();
-                }
-                _ => {}
-            }
-        }
-        rivals.held.clear();
-        for _ in 0..60 {
-            for rival in 0..2 {
-                sleep(TIMEOUT / 10).await;
-                rivals.poll(rival);
-            }
-            rivals.held.clear();
-            if rivals.acquiring.iter().all(Option::is_none) {
-                break;
-            }
-        }
-        assert!(rivals.acquiring.iter().all(Option::is_none), "they block each other");
-        is_idle(&world).await;
-    });
-    assert!(runs > 1000, "{runs} runs");
 }

@@ -1,16 +1,13 @@
 //! The semaphore in kazoo's layout, beside an acquire that takes kazoo's steps: there are never
 //! more nodes than permits, the number is written in the folder, and nothing is left behind.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use zk_client::{Client, CreateOptions};
 use zk_embedded::Change;
-use zk_recipes::{Error, ErrorKind, Layout, Lock, LockState, Options, Permit, Release, Semaphore};
-use zk_test_support::explore::{Script, explore, poll_once, settle, turns};
+use zk_recipes::{Error, ErrorKind, Layout, Lock, Options, Semaphore};
+use zk_test_support::explore::settle;
 use zk_test_support::locks::{TIMEOUT, World};
 
 use crate::semaphore::waits;
@@ -116,31 +113,6 @@ async fn there_are_never_more_nodes_than_permits_beside_kazoo_and_all_are_used()
 }
 
 #[tokio::test(start_paused = true)]
-async fn ours_and_kazoo_wait_for_each_other_in_turn() {
-    let world = world(2).await;
-    let (ours, admin) = (semaphore(&world, 2).await, world.client().await);
-    let both = ours.acquire_many(2).await.unwrap();
-    let theirs = world.client().await;
-    let first = tokio::spawn(as_kazoo(theirs.clone(), 2, 1));
-    settle().await;
-    let second = waits(&ours, 2).await;
-    assert_eq!(counts(&world), (2, 2));
-    assert!(ours.try_acquire().await.unwrap().is_none());
-    assert!(!first.is_finished());
-    both.release().await.unwrap();
-    let lease = timeout(TIMEOUT, first).await.unwrap().unwrap().unwrap();
-    settle().await;
-    assert_eq!(counts(&world), (1, 1), "the next one waits, and has no permit");
-    assert!(!second.is_finished());
-    admin.delete(&lease, None).await.unwrap();
-    let permit = timeout(TIMEOUT, second).await.unwrap().unwrap().unwrap();
-    assert_eq!((permit.leases().len(), permit.state()), (2, LockState::Held));
-    permit.verify().await.unwrap();
-    assert_eq!(permit.release().await.unwrap(), Release::Released);
-    is_idle(&world).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_folders_are_as_kazoo_makes_them_and_stay() {
     let world = World::new();
     let client = world.client().await;
@@ -242,86 +214,6 @@ async fn a_free_permit_costs_eight_requests_and_a_try_that_finds_none_only_reads
     assert_eq!((requests, world.server.history().len()), (2, before));
     drop(permit.unwrap());
     is_idle(&world).await;
-}
-
-type Acquiring = Pin<Box<dyn Future<Output = Result<Option<Permit>, Error>> + Send>>;
-
-/// An acquire for both permits, or a try for one.
-fn acquires(semaphore: Semaphore, tries: bool) -> Acquiring {
-    Box::pin(async move {
-        match tries {
-            true => semaphore.try_acquire().await,
-            false => semaphore.acquire_many(2).await.map(Some),
-        }
-    })
-}
-
-/// One of ours and kazoo are polled in every order, and somebody may delete our turn, but not
-/// kazoo's, which would let others in.
-#[test]
-fn whoever_deletes_our_turn_lets_nobody_in_beside_kazoo() {
-    for tries in [false, true] {
-        let runs = explore(|script: Script| async move {
-            let world = world(2).await;
-            let (ours, theirs) = (world.client().await, world.client().await);
-            let admin = world.client().await;
-            let session = ours.session().unwrap().id;
-            let mut acquiring = Some(acquires(of(&ours, 2), tries));
-            let mut kazoo = Some(Box::pin(as_kazoo(theirs.clone(), 2, 1)));
-            let (mut permit, mut lease, mut deleted) = (None, None, false);
-            let chosen_before = 6 + turns(6);
-            for turn in 0..60 {
-                // At first kazoo queues up behind us, and we are about to create our permits.
-                let chosen = match turn {
-                    0..6 => [1, 2, 0, 1, 2, 0][turn],
-                    _ if turn < chosen_before => script.choose(if deleted { 3 } else { 4 }),
-                    _ => turn % 3,
-                };
-                match chosen {
-                    0 => settle().await,
-                    1 => {
-                        let polled = acquiring.as_mut().map(|it| poll_once(it.as_mut()));
-                        if let Some(Poll::Ready(done)) = polled {
-                            acquiring = None;
-                            match done {
-                                Ok(done) => permit = done,
-                                Err(error) => {
-                                    assert_eq!(error.kind(), ErrorKind::NodeVanished);
-                                    assert!(deleted, "{error}");
-                                }
-                            }
-                        }
-                    }
-                    2 => {
-                        let polled = kazoo.as_mut().map(|it| poll_once(it.as_mut()));
-                        if let Some(Poll::Ready(done)) = polled {
-                            (lease, kazoo) = (Some(done.unwrap()), None);
-                        }
-                    }
-                    _ => {
-                        for name in world.server.children(QUEUE) {
-                            let path = format!("{QUEUE}/{name}");
-                            let node = admin.get_data(&path).await;
-                            if node.is_ok_and(|node| node.stat.ephemeral_owner == session) {
-                                deleted |= admin.delete(&path, None).await.is_ok();
-                            }
-                        }
-                    }
-                }
-                if turn > 40 {
-                    permit = None;
-                    if let Some(lease) = lease.take() {
-                        theirs.delete(&lease, None).await.unwrap();
-                    }
-                }
-            }
-            assert!(acquiring.is_none() && kazoo.is_none(), "they block each other");
-            drop(permit);
-            assert!(most(&world) <= 2, "{} of two permits", most(&world));
-            is_idle(&world).await;
-        });
-        assert!(runs > 1000, "{runs} runs");
-    }
 }
 
 #[tokio::test(start_paused = true)]

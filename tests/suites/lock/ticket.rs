@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use zk_client::{Acl, Client, Ended, ErrorCode, Id, OpCode, Perms, SessionState};
 use zk_embedded::{Config, Fault, Server};
-use zk_recipes::{Error, ErrorKind, Guard, Lock, LockState, LockTicket, Loss, Options, Release};
+use zk_recipes::{Error, ErrorKind, Guard, Lock, LockState, LockTicket, Options, Release};
 use zk_test_support::explore::{poll_once, settle};
 
 const PATH: &str = "/locks/one";
@@ -18,39 +18,6 @@ fn builder(server: &Server) -> zk_client::ClientBuilder {
 
 async fn connect(server: &Server) -> Client {
     builder(server).connect("zk").await.unwrap()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lock_survives_a_restart_of_its_process() {
-    let server = Server::in_memory(Config::new());
-    let (old, other) = (connect(&server).await, connect(&server).await);
-    let guard = Lock::new(&old, PATH).unwrap().acquire().await.unwrap();
-    let (token, node) = (guard.token(), guard.node().to_owned());
-    let waiting = Lock::new(&other, PATH).unwrap();
-    let waiting = tokio::spawn(async move { waiting.acquire().await });
-
-    let secret = guard.into_ticket().unwrap().to_secret();
-    assert!(old.detach().await.is_some());
-    drop(old);
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert!(server.has_node(&node));
-    assert!(!waiting.is_finished());
-
-    let ticket = secret.parse::<LockTicket>().unwrap();
-    let new = builder(&server).session(ticket.session()).connect("zk").await.unwrap();
-    let lock = Lock::new(&new, PATH).unwrap();
-    let guard = lock.resume(&ticket).await.unwrap();
-    assert_eq!((guard.node(), guard.state()), (&*node, LockState::Held));
-    // A store that has seen the new holder refuses what the process before writes too late.
-    assert!(guard.token() > token, "{} after {token}", guard.token());
-    let token = guard.token();
-    // The resumed lock is kept alive, and released like any other.
-    tokio::time::sleep(Duration::from_secs(20)).await;
-    assert_eq!(guard.state(), LockState::Held);
-    guard.verify().await.unwrap();
-    assert!(!waiting.is_finished());
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
-    assert!(waiting.await.unwrap().unwrap().token() > token);
 }
 
 #[tokio::test(start_paused = true)]
@@ -307,67 +274,6 @@ async fn who_may_not_change_the_access_list_cannot_resume_and_the_ticket_stays_g
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ticket_of_a_lock_that_was_released_since_is_no_lock() {
-    let server = Server::in_memory(Config::new());
-    let secret = left(&server, Options::new()).await;
-    let (first, ticket) = successor(&server, &secret, 1).await;
-    resume(&first, &ticket).await.unwrap().release().await.unwrap();
-    let (second, ticket) = successor(&server, &secret, 2).await;
-    let gone = resume(&second, &ticket).await.unwrap_err();
-    assert_eq!(gone.loss(), Some(Loss::NodeDeleted));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lock_that_was_left_is_released_by_closing_and_not_by_dropping() {
-    let server = Server::in_memory(Config::new());
-    let old = connect(&server).await;
-    let guard = Lock::new(&old, PATH).unwrap().acquire().await.unwrap();
-    let ticket = guard.into_ticket().unwrap();
-    old.sync("/").await.unwrap();
-    assert!(server.has_node(ticket.node()));
-    old.close().await;
-    assert!(!server.has_node(ticket.node()));
-
-    let lost = connect(&server).await;
-    let guard = Lock::new(&lost, PATH).unwrap().acquire().await.unwrap();
-    lost.close().await;
-    let error = guard.into_ticket().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Lost);
-    assert_eq!(error.loss(), Some(zk_recipes::Loss::SessionOver(Ended::Closed)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_folder_whose_numbers_end_is_made_anew_when_it_is_empty() {
-    let server = Server::in_memory(Config::new());
-    let (client, other) = (connect(&server).await, connect(&server).await);
-    let options = Options::new().rotate(true);
-    let lock = Lock::with_options(&client, PATH, options.clone()).unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-    assert!(server.preset_sequence(PATH, i32::MAX - 65_536));
-
-    // This is the last valid number. The next acquire is refused until the folder is empty.
-    let last = Lock::new(&other, PATH).unwrap().acquire().await.unwrap();
-    let refused = Lock::new(&other, PATH).unwrap().acquire().await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::SequenceExhausted);
-    let mut rotating = Vec::new();
-    for client in [&client, &other] {
-        let lock = Lock::with_options(client, PATH, options.clone()).unwrap();
-        rotating.push(tokio::spawn(async move { lock.acquire().await?.release().await }));
-    }
-    tokio::time::sleep(Duration::from_secs(30)).await;
-    assert!(rotating.iter().all(|task| !task.is_finished()));
-    last.verify().await.unwrap();
-    let token = last.token();
-    last.release().await.unwrap();
-    for task in rotating {
-        assert_eq!(task.await.unwrap().unwrap(), Release::Released);
-    }
-    let next = lock.acquire().await.unwrap();
-    assert!(next.node().ends_with("-lock-0000000002"), "{}", next.node());
-    assert!(next.token() > token);
-}
-
-#[tokio::test(start_paused = true)]
 async fn who_comes_late_to_a_folder_that_was_made_anew_queues_up_there() {
     let server = Server::in_memory(Config::new());
     let (client, other) = (connect(&server).await, connect(&server).await);
@@ -412,16 +318,4 @@ async fn a_rotation_survives_lost_connections() {
         assert!(guard.node().ends_with("-lock-0000000000"), "{}", guard.node());
         guard.release().await.unwrap();
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_term_without_end_has_none_for_whoever_waited_either() {
-    let server = Server::in_memory(Config::new());
-    let (client, other) = (connect(&server).await, connect(&server).await);
-    let held = Lock::new(&other, PATH).unwrap().acquire().await.unwrap();
-    let lock = Lock::with_options(&client, PATH, Options::new().max_hold(Duration::MAX)).unwrap();
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    held.release().await.unwrap();
-    assert_eq!(waiting.await.unwrap().unwrap().state(), LockState::Held);
 }

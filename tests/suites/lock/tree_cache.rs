@@ -81,80 +81,6 @@ async fn make(client: &Client, nodes: &[(&str, &str)]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_change_comes_into_the_tree_and_what_is_deleted_goes() {
-    let world = World::new();
-    let raw = world.client().await;
-    let keeper = world.builder().keep("zk").await.unwrap();
-    let (tree, following) = TreeCache::follow(&keeper, ROOT, TreeLimits::default()).unwrap();
-    assert_eq!(tree.status().borrow().freshness, Freshness::Unknown);
-    let followed = Followed { keeper, tree, following: tokio::spawn(following) };
-    settle().await;
-    assert_eq!((followed.freshness(), shown(&followed.tree)), (Freshness::Current, String::new()));
-    // A name that begins like the root's is another node.
-    make(&raw, &[("/treetop", "no"), (ROOT, "r"), ("/tree/a", "1"), ("/tree/a/b", "2")]).await;
-    make(&raw, &[("/tree/a-c", "3")]).await;
-    settle().await;
-    assert_eq!(shown(&followed.tree), "/tree=r /tree/a=1 /tree/a/b=2 /tree/a-c=3");
-    assert_eq!(followed.tree.get("/treetop"), None);
-    assert_eq!(followed.tree.get("/tree/"), None);
-    assert_eq!(followed.tree.children("/tree/a-c"), Some(Vec::new()));
-    assert_eq!(followed.tree.children("/tree/d"), None);
-    raw.set_data("/tree/a/b", b"new", None).await.unwrap();
-    settle().await;
-    let node = followed.tree.get("/tree/a/b").unwrap();
-    let stat = raw.get_data("/tree/a/b").await.unwrap().stat;
-    assert_eq!((&node.data[..], node.version), (&b"new"[..], 1));
-    assert_eq!((node.czxid, node.mzxid), (stat.czxid, stat.mzxid));
-    raw.delete_all("/tree/a").await.unwrap();
-    settle().await;
-    assert_eq!(shown(&followed.tree), "/tree=r /tree/a-c=3");
-    raw.delete_all(ROOT).await.unwrap();
-    settle().await;
-    assert_eq!(shown(&followed.tree), "");
-    let status = followed.tree.status().borrow().clone();
-    assert_eq!((status.nodes, status.bytes), (0, 0));
-    make(&raw, &[(ROOT, "again"), ("/tree/z", "")]).await;
-    settle().await;
-    assert_eq!(shown(&followed.tree), "/tree=again /tree/z=");
-    assert_eq!(world.server.watch_count(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_tree_is_shown_when_it_was_read_as_a_whole() {
-    let world = World::new();
-    let raw = world.client().await;
-    make(&raw, &[(ROOT, ""), ("/tree/a", ""), ("/tree/a/b", "")]).await;
-    let slow = Fault::delay(Duration::from_millis(50)).op(OpCode::GET_DATA).path("/tree/a/b");
-    world.server.inject(slow);
-    let followed = follow(&world).await;
-    settle().await;
-    assert_eq!((followed.freshness(), shown(&followed.tree)), (Freshness::Unknown, String::new()));
-    followed.is_current().await;
-    assert_eq!(shown(&followed.tree), "/tree= /tree/a= /tree/a/b=");
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_root_of_the_server_and_that_of_a_chroot_can_be_followed() {
-    let world = World::new();
-    let raw = world.client().await;
-    make(&raw, &[("/app", "1"), ("/app/x", "2")]).await;
-    for (servers, of_x) in [("zk", "/app/x"), ("zk/app", "/x")] {
-        let keeper = world.builder().keep(servers).await.unwrap();
-        let (tree, following) = TreeCache::follow(&keeper, "/", TreeLimits::default()).unwrap();
-        tokio::spawn(following);
-        settle().await;
-        assert_eq!(&tree.get(of_x).unwrap().data[..], b"2", "{servers}");
-        assert_eq!(tree.children("/").unwrap().len(), if servers == "zk" { 2 } else { 1 });
-        raw.create("/app/y", b"3", &PERSISTENT).await.unwrap();
-        settle().await;
-        assert_eq!(&tree.get(&of_x.replace('x', "y")).unwrap().data[..], b"3", "{servers}");
-        raw.delete("/app/y", None).await.unwrap();
-        settle().await;
-        assert_eq!(tree.get(&of_x.replace('x', "y")), None);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_write_is_in_the_tree_once_its_zxid_was_waited_for() {
     let world = World::new();
     let raw = world.client().await;
@@ -183,30 +109,6 @@ async fn a_write_is_in_the_tree_once_its_zxid_was_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_moves_once_for_many_changes_and_not_without_one() {
-    let world = World::new();
-    let raw = world.client().await;
-    make(&raw, &[(ROOT, "")]).await;
-    let followed = follow(&world).await;
-    followed.is_current().await;
-    let mut status = followed.tree.status();
-    let epoch = status.borrow_and_update().epoch;
-    let many = (0..500).map(|n| raw.create(&format!("/tree/{n}"), b"", &PERSISTENT));
-    for reply in many.collect::<Vec<_>>() {
-        reply.await.unwrap();
-    }
-    settle().await;
-    assert!(status.has_changed().unwrap());
-    let now = status.borrow_and_update().clone();
-    assert!(now.epoch > epoch);
-    assert_eq!(now.nodes, 501);
-    raw.create("/other", b"", &PERSISTENT).await.unwrap();
-    sleep(10 * TIMEOUT).await;
-    assert!(!status.has_changed().unwrap());
-    assert!(status.borrow().zxid > now.zxid, "the tree is known to be newer");
-}
-
-#[tokio::test(start_paused = true)]
 async fn each_node_costs_one_read_and_one_more_if_it_has_children() {
     let world = World::new();
     let raw = world.client().await;
@@ -226,52 +128,6 @@ async fn each_node_costs_one_read_and_one_more_if_it_has_children() {
     let (quiet, ()) = world.requests(sleep(10 * TIMEOUT)).await;
     let pings = 2 * 10 * 3;
     assert!(quiet <= pings + 11, "{quiet} requests");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_tree_is_stale_while_cut_off_and_what_was_missed_comes() {
-    let world = World::new();
-    let raw = world.client().await;
-    make(&raw, &[(ROOT, ""), ("/tree/a", "1"), ("/tree/a/b", "2")]).await;
-    let followed = follow(&world).await;
-    followed.is_current().await;
-    let session = followed.session().await;
-    world.server.set_serving(false);
-    sleep(TIMEOUT / 6).await;
-    assert_eq!(followed.freshness(), Freshness::Stale);
-    assert_eq!(shown(&followed.tree), "/tree= /tree/a=1 /tree/a/b=2");
-    world.server.set_serving(true);
-    followed.is_current().await;
-    for n in 0..20 {
-        world.server.disconnect(session);
-        raw.delete_all("/tree/a").await.unwrap();
-        make(&raw, &[("/tree/a", "1"), (&format!("/tree/a/{n}"), "")]).await;
-        followed.tree.wait_for_zxid(raw.last_zxid()).await.unwrap();
-        assert_eq!(shown(&followed.tree), format!("/tree= /tree/a=1 /tree/a/{n}="));
-    }
-    assert_eq!(followed.session().await, session);
-    settle().await;
-    assert_eq!(world.server.watch_count(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_tree_is_followed_in_the_next_session() {
-    let world = World::new();
-    let raw = world.client().await;
-    make(&raw, &[(ROOT, "0")]).await;
-    let followed = follow(&world).await;
-    for n in 1..5 {
-        followed.is_current().await;
-        let session = followed.session().await;
-        world.server.expire(session);
-        raw.set_data(ROOT, n.to_string().as_bytes(), None).await.unwrap();
-        let mut status = followed.tree.status();
-        let stale = status.wait_for(|status| status.freshness == Freshness::Stale);
-        timeout(TIMEOUT, stale).await.expect("it is stale").unwrap();
-        followed.tree.wait_for_zxid(raw.last_zxid()).await.unwrap();
-        assert_eq!(shown(&followed.tree), format!("/tree={n}"));
-        assert_ne!(followed.session().await, session);
-    }
 }
 
 /// Makes more changes than the queue of a watch can hold. Returns the zxid of the last one.
@@ -323,38 +179,6 @@ async fn changes_that_come_while_a_read_is_late_leave_the_tree_current() {
     followed.tree.wait_for_zxid(zxid).await.unwrap();
     assert_eq!(shown(&followed.tree), "/tree= /tree/last= /tree/x=9999");
     assert!(!seen.is_finished(), "it was stale");
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_zxid_is_reached_before_the_changes_up_to_it() {
-    for turns in 0..60 {
-        let world = World::new();
-        let raw = world.client().await;
-        make(&raw, &[(ROOT, ""), ("/tree/x", ""), ("/tree/y", "")]).await;
-        let followed = follow(&world).await;
-        followed.is_current().await;
-        drop(raw.set_data("/tree/x", b"new", None));
-        for _ in 0..turns {
-            tokio::task::yield_now().await;
-        }
-        let changed = raw.set_data("/tree/y", b"new", None);
-        let mzxid = raw.get_data("/tree/y");
-        let mut status = followed.tree.status();
-        let mut shown = Vec::new();
-        let watching = async {
-            while status.changed().await.is_ok() {
-                let zxid = status.borrow_and_update().zxid;
-                shown.push((zxid, followed.tree.get("/tree/y").unwrap().mzxid));
-            }
-        };
-        timeout(Duration::from_millis(5), watching).await.unwrap_err();
-        assert!(!shown.is_empty());
-        changed.await.unwrap();
-        let mzxid = mzxid.await.unwrap().stat.mzxid;
-        for (zxid, y) in shown {
-            assert!(zxid < mzxid || y == mzxid, "at {zxid} after {turns} turns");
-        }
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -536,49 +360,4 @@ async fn a_server_that_lags_shows_no_older_tree_in_the_next_session() {
     followed.is_current().await;
     assert_eq!(shown(&followed.tree), "/tree=59");
     assert!(followed.error().is_none());
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_last_reader_ends_it_and_leaves_no_watch() {
-    let world = World::new();
-    make(&world.client().await, &[(ROOT, "")]).await;
-    let Followed { keeper, tree, following } = follow(&world).await;
-    settle().await;
-    assert_eq!(world.server.watch_count(), 1);
-    let (other, status) = (tree.clone(), tree.status());
-    drop(tree);
-    drop(other);
-    settle().await;
-    assert!(!following.is_finished());
-    drop(status);
-    timeout(TIMEOUT, following).await.expect("it ends").unwrap().unwrap();
-    settle().await;
-    assert_eq!(world.server.watch_count(), 0);
-    assert!(keeper.client().await.unwrap().state().is_connected());
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_end_of_the_keeper_or_of_the_future_leaves_the_tree_stale() {
-    for close in [true, false] {
-        let world = World::new();
-        let raw = world.client().await;
-        make(&raw, &[(ROOT, "one")]).await;
-        let mut followed = follow(&world).await;
-        followed.is_current().await;
-        if close {
-            followed.keeper.close().await;
-            let error = (&mut followed.following).await.unwrap().unwrap_err();
-            assert_eq!(error.client().unwrap().kind(), ErrorKind::Closed);
-        } else {
-            followed.following.abort();
-        }
-        settle().await;
-        assert_eq!(followed.freshness(), Freshness::Stale);
-        assert_eq!(shown(&followed.tree), "/tree=one");
-        raw.set_data(ROOT, b"two", None).await.unwrap();
-        let waited = timeout(TIMEOUT, followed.tree.wait_for_zxid(raw.last_zxid())).await;
-        let error = waited.expect("nobody follows").unwrap_err();
-        assert_eq!(error.client().unwrap().kind(), ErrorKind::Closed);
-        assert_eq!(world.server.watch_count(), 0);
-    }
 }

@@ -12,11 +12,10 @@ use tokio::time::timeout;
 use zk_embedded::{ErrorCode, Fault, OpCode};
 use zk_recipes::{
     ErrorKind, LockState, Loss, OfTwoLevelLock, Options, Owner, ReentrantLock, ReentrantRwLock,
-    Release, Timeout,
+    Release,
 };
 use zk_test_support::explore::{Actor, actor, poll_once, settle};
-use zk_test_support::locks::{LOCK, TIMEOUT, World, nobody};
-use zk_test_support::peer::Clock;
+use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
 async fn stock(world: &World, options: Options<OfTwoLevelLock>) -> ReentrantLock {
     ReentrantLock::with_options(&world.client().await, LOCK, options).unwrap()
@@ -171,64 +170,6 @@ async fn another_process_gets_its_turn_after_the_passes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_had_to_wait_expects_others_to_come_again() {
-    let world = World::new();
-    let holder = world.lock().await;
-    let lock = stock(&world, Options::new().local_handoffs(3)).await;
-    for _ in 0..3 {
-        drop(lock.acquire(&Owner::new()).await.unwrap());
-    }
-    let held = holder.acquire().await.unwrap();
-    let turns = [(); 10].map(|()| {
-        let lock = lock.clone();
-        tokio::spawn(async move { lock.acquire(&Owner::new()).await.unwrap().node().to_owned() })
-    });
-    settle().await;
-    held.release().await.unwrap();
-    let mut nodes = Vec::new();
-    for turn in turns {
-        nodes.push(turn.await.unwrap());
-    }
-    // The limit on handoffs applies after a wait, even if no other process came. After an acquire
-    // without a wait it does not apply.
-    nodes.dedup();
-    assert_eq!(nodes.len(), 2, "{nodes:?}");
-    world.is_free(&lock).await;
-}
-
-/// Several tasks take the lock again and again.
-async fn stay_busy(lock: &ReentrantLock) {
-    let turns = async || {
-        let me = Owner::new();
-        loop {
-            let guard = lock.acquire(&me).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            drop(guard);
-        }
-    };
-    tokio::join!(turns(), turns());
-}
-
-#[tokio::test(start_paused = true)]
-async fn another_process_that_may_not_be_seen_gets_its_turn_too() {
-    let world = World::new();
-    let busy = stock(&world, Options::new()).await;
-    let secret = stock(&world, Options::new().acl(&[nobody()])).await;
-    let comes = async {
-        // Waits until the busy process follows the queue and is alone in it.
-        tokio::time::sleep(5 * TIMEOUT).await;
-        let clock = Clock::start();
-        let come = tokio::time::timeout(5 * TIMEOUT, secret.acquire(&Owner::new())).await;
-        assert!(come.is_ok_and(|guard| guard.is_ok()));
-        clock.elapsed()
-    };
-    tokio::select! {
-        () = stay_busy(&busy) => {}
-        time = comes => assert!(time <= TIMEOUT + Duration::from_secs(2), "{time:?}"),
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn another_process_gets_its_turn_after_the_time() {
     let world = World::new();
     let bounds = Options::new().local_handoffs(1000).local_handoff_time(Duration::from_secs(1));
@@ -365,28 +306,6 @@ async fn of_those_who_join_under_a_deleted_node_only_the_first_gets_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_leaves_after_it_was_woken_has_another_carry_on() {
-    let world = World::new();
-    let (lock, outside) = (stock(&world, Options::new()).await, world.lock().await);
-    let outer = outside.acquire().await.unwrap();
-    let (mine, yours) = (Owner::new(), Owner::new());
-    let mut leaves = Box::pin(lock.acquire(&mine));
-    assert!(poll_once(leaves.as_mut()).is_pending());
-    let stays = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.acquire(&yours).await }
-    });
-    settle().await;
-    outer.release().await.unwrap();
-    settle().await;
-    // The first waiter was woken, and does not come.
-    let clock = Clock::start();
-    drop(leaves);
-    world.is_owner(&stays.await.unwrap().unwrap());
-    assert!(clock.elapsed() < Duration::from_millis(10), "{:?}", clock.elapsed());
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_error_of_the_acquire_frees_the_local_level() {
     let world = World::new();
     let lock = stock(&world, Options::new()).await;
@@ -405,26 +324,6 @@ async fn an_error_of_the_acquire_frees_the_local_level() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_try_leaves_nothing_behind_locally_either() {
-    let world = World::new();
-    let (lock, other) = (stock(&world, Options::new()).await, world.lock().await);
-    let (me, mine) = (Owner::new(), Owner::new());
-    let held = other.acquire().await.unwrap();
-    assert!(lock.try_acquire(&me).await.unwrap().is_none());
-    held.release().await.unwrap();
-    world.is_free(&lock).await;
-    let held = lock.acquire(&me).await.unwrap();
-    let (requests, tried) = world.requests(lock.try_acquire(&mine)).await;
-    assert!(tried.unwrap().is_none());
-    assert_eq!(requests, 0);
-    let time = Duration::from_millis(10);
-    let error = lock.within(time, lock.acquire(&mine)).await.unwrap_err();
-    assert_eq!(error.timeout(), Some(Timeout::Contended));
-    drop(held);
-    world.is_free(&lock).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_turn_costs_what_a_plain_lock_costs() {
     let world = World::new();
     let (lock, me) = (stock(&world, Options::new()).await, Owner::new());
@@ -435,20 +334,6 @@ async fn a_turn_costs_what_a_plain_lock_costs() {
         })
         .await;
     assert_eq!(requests, 3, "create, list, delete");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_owner_that_reads_twice_at_once_is_inside_twice() {
-    let world = World::new();
-    let lock = ReentrantRwLock::new(&world.client().await, LOCK).unwrap();
-    let me = Owner::new();
-    let (one, two) = tokio::join!(lock.read(&me), lock.read(&me));
-    let (one, two) = (one.unwrap(), two.unwrap());
-    assert_eq!(one.depth() + two.depth(), 3, "whoever was polled first is the first inside");
-    drop(one);
-    settle().await;
-    world.is_owner(&two);
-    assert_eq!(lock.write(&me).await.unwrap_err().kind(), ErrorKind::WouldDeadlock);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
