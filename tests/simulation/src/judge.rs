@@ -159,7 +159,16 @@ pub(super) fn begins(
         _ if least.is_zero() => return journal.count("holds that began"),
         _ => return journal.count("holds that began with enough"),
     }
-    journal.violate(format!("{who} begins with {left:?} of {least:?} left: {state:?}"));
+    let state = told(state);
+    journal.violate(format!("{who} begins with {left:?} of {least:?} left: {state}"));
+}
+
+/// A state in words that are the same in every run of a seed. The runtime's clock begins anywhere.
+pub(super) fn told(state: LockState) -> String {
+    match state {
+        LockState::Suspended { until } => format!("lost in {:?}", until.duration_since(now())),
+        state => format!("{state:?}"),
+    }
 }
 
 /// The holder that excludes this grant, if any.

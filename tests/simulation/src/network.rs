@@ -135,7 +135,7 @@ impl World {
             Some(Tear::Cut) => *budget = Some(end),
             Some(Tear::Pause(time)) => {
                 let first = bytes.split_to(end);
-                self.carry_whole(id, way, first);
+                self.carry_part(id, way, first);
                 self.stall(id, way, time);
                 self.journal.strike("torn");
             }
@@ -165,7 +165,7 @@ impl World {
         rest.freeze()
     }
 
-    fn carry_whole(&mut self, id: ConnectionId, way: Way, bytes: Bytes) {
+    fn carry_part(&mut self, id: ConnectionId, way: Way, bytes: Bytes) {
         if !bytes.is_empty() {
             self.carry(id, way, bytes);
         }
@@ -221,7 +221,7 @@ impl World {
 
 impl OneServer for World {
     type Party = Party;
-    type Link = Own;
+    type Own = Own;
     type Flight = Bytes;
     type Due = Infallible;
 
@@ -268,7 +268,7 @@ impl OneServer for World {
         if is_planned {
             let mut start = 0;
             for end in frames::ends(&bytes) {
-                self.carry_whole(id, way, bytes.slice(std::mem::replace(&mut start, end)..end));
+                self.carry_part(id, way, bytes.slice(std::mem::replace(&mut start, end)..end));
             }
             return;
         }
@@ -287,7 +287,7 @@ impl OneServer for World {
         if let Some(gap) = faults.drip.take() {
             for _ in 0..self.random.within(1..5).min(bytes.len() as u64) {
                 let part = bytes.split_to(self.random.within(0..bytes.len() as u64) as usize);
-                self.carry_whole(id, way, part);
+                self.carry_part(id, way, part);
                 let pause = self.random.millis(0..gap.as_millis() as u64);
                 self.stall(id, way, pause);
             }
@@ -298,9 +298,9 @@ impl OneServer for World {
             let anywhere = self.random.within(1..bytes.len() as u64) as usize;
             let between = self.random.pick(&between).filter(|_| self.random.percent(50));
             let part = bytes.split_to(between.unwrap_or(anywhere));
-            self.carry_whole(id, way, part);
+            self.carry_part(id, way, part);
         }
-        self.carry_whole(id, way, bytes);
+        self.carry_part(id, way, bytes);
         if spent {
             self.journal.strike("cut in the middle");
             for way in [Way::Up, Way::Down] {
@@ -336,12 +336,8 @@ impl OneServer for World {
     }
 
     fn ends(&mut self, id: ConnectionId, way: Way) -> bool {
-        let pipe = self.net.links.get_mut(&id).map(|link| link.pipe(way));
-        let ends = pipe.is_some_and(|pipe| !pipe.is_silent);
-        if ends {
-            self.journal.note(|| format!("net {id} {way:?}: end"));
-        }
-        ends
+        self.journal.note(|| format!("net {id} {way:?}: end"));
+        true
     }
 
     fn happen(&mut self, due: Infallible) {

@@ -16,17 +16,22 @@ use zk_embedded::{Config, ConnectionId, Core};
 
 use crate::agenda::Agenda;
 use crate::clock::now;
+use crate::frames;
 use crate::inbox::Inbox;
 use crate::wire::{Network, Reception};
 
 /// The server's wall clock at the start of every world.
 pub(crate) const WALL: Duration = Duration::from_secs(1_700_000_000);
 
-/// A direction of a connection: up to the server, or down to the client.
+/// How many bytes the length of a frame takes.
+pub const PREFIX: usize = size_of::<u32>();
+
+/// A direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs)]
 pub enum Way {
+    /// To the server.
     Up,
+    /// To the client.
     Down,
 }
 
@@ -44,10 +49,8 @@ pub struct Net<W: OneServer> {
 pub struct Link<W: OneServer> {
     /// Its client.
     pub party: W::Party,
-    /// From the client to the server.
-    pub up: Pipe,
-    /// From the server to the client.
-    pub down: Pipe,
+    up: Pipe,
+    down: Pipe,
     /// What has arrived at the client.
     pub inbox: Inbox,
     /// Bytes that have arrived at the server, and make no whole frame yet.
@@ -57,26 +60,26 @@ pub struct Link<W: OneServer> {
     /// Whether the server still has the connection.
     pub at_server: bool,
     /// What the world keeps of it.
-    pub own: W::Link,
+    pub own: W::Own,
 }
 
 /// One direction of a connection.
 pub struct Pipe {
     /// What is sent now arrives no earlier than this.
-    pub clear: Instant,
+    clear: Instant,
     /// Bytes that were sent, and make no whole frame yet.
     rest: BytesMut,
     /// Only the end of the connection still arrives.
-    pub is_cut: bool,
+    is_cut: bool,
     /// Nothing arrives any more.
-    pub is_silent: bool,
+    is_silent: bool,
 }
 
 /// Something that is to happen.
 pub enum Due<W: OneServer> {
     /// Something arrives.
     Flight(ConnectionId, Way, W::Flight),
-    /// One side notices that the connection is over.
+    /// The end of the connection arrives.
     End(ConnectionId, Way),
     /// The server sends a reply that it has held back.
     Reply(ConnectionId),
@@ -90,7 +93,7 @@ pub trait OneServer: Sized + Send + 'static {
     type Party: Copy + PartialEq + Send + Sync + 'static;
 
     /// What the world keeps of a connection.
-    type Link: Send;
+    type Own: Send;
 
     /// What travels, as one piece.
     type Flight: Send;
@@ -108,7 +111,7 @@ pub trait OneServer: Sized + Send + 'static {
     fn dial(&mut self, party: Self::Party) -> (Reception, Duration);
 
     /// Learns of a new connection.
-    fn connected(&mut self, id: ConnectionId, party: Self::Party) -> Self::Link;
+    fn connected(&mut self, id: ConnectionId, party: Self::Party) -> Self::Own;
 
     /// Draws how long something travels that this client sends or is sent.
     fn latency(&mut self, party: Self::Party) -> Duration;
@@ -119,11 +122,13 @@ pub trait OneServer: Sized + Send + 'static {
     /// Something arrives, unless the world loses it. See [`Traffic::deliver`].
     fn arrive(&mut self, id: ConnectionId, way: Way, flight: Self::Flight);
 
-    /// Returns true if one side notices that the connection is over.
-    fn ends(&mut self, id: ConnectionId, way: Way) -> bool;
-
     /// Something of the world's own is due.
     fn happen(&mut self, due: Self::Due);
+
+    /// The end of a connection arrives. Returns true if it is noticed there.
+    fn ends(&mut self, _: ConnectionId, _: Way) -> bool {
+        true
+    }
 
     /// The server has acted, and sends its output next.
     fn acted(&mut self) {}
@@ -144,8 +149,8 @@ pub trait OneServer: Sized + Send + 'static {
     /// A client has read bytes.
     fn has_read(&mut self, _: ConnectionId, _: &[u8]) {}
 
-    /// Neither side has this connection any more.
-    fn forget(&mut self, _: ConnectionId) {}
+    /// Neither side has this connection any more. It is removed next.
+    fn left(&mut self, _: ConnectionId) {}
 
     /// There are more steps than a run has that lets time pass. Nothing happens any more.
     fn stand_still(&mut self) {}
@@ -225,11 +230,12 @@ pub trait Traffic: OneServer {
 
     /// Delivers bytes that have arrived, to a side that still has the connection.
     fn deliver(&mut self, id: ConnectionId, way: Way, bytes: &[u8]) {
-        let Some(link) = self.net().links.get_mut(&id) else {
+        let link = self.net().links.get_mut(&id);
+        let Some(link) = link.filter(|link| link.is_heard(way)) else {
             return;
         };
         match way {
-            Way::Up if link.at_server => {
+            Way::Up => {
                 let mut input = std::mem::take(&mut link.input);
                 input.extend_from_slice(bytes);
                 self.serve(|core, now| core.handle_input(now, id, &mut input));
@@ -237,7 +243,6 @@ pub trait Traffic: OneServer {
                     link.input = input;
                 }
             }
-            Way::Up => {}
             Way::Down => link.inbox.push(bytes),
         }
     }
@@ -272,7 +277,7 @@ pub trait Traffic: OneServer {
     fn tidy(&mut self, id: ConnectionId) {
         let link = self.net().links.get(&id);
         if link.is_some_and(|link| !link.at_client && !link.at_server) {
-            self.forget(id);
+            self.left(id);
             self.net().links.remove(&id);
         }
     }
@@ -301,9 +306,10 @@ pub trait Traffic: OneServer {
         }
     }
 
-    /// One side notices that the connection is over.
+    /// The end of a connection arrives, unless nothing arrives there any more.
     fn arrive_end(&mut self, id: ConnectionId, way: Way) {
-        if !self.ends(id, way) {
+        let link = self.net().links.get_mut(&id);
+        if link.is_none_or(|link| link.pipe(way).is_silent) || !self.ends(id, way) {
             return;
         }
         match way {
@@ -336,6 +342,14 @@ impl<W: OneServer> Link<W> {
             Way::Down => &mut self.down,
         }
     }
+
+    /// True if the side to which this direction leads still has the connection.
+    pub fn is_heard(&self, way: Way) -> bool {
+        match way {
+            Way::Up => self.at_server,
+            Way::Down => self.at_client,
+        }
+    }
 }
 
 impl Pipe {
@@ -351,15 +365,10 @@ impl Pipe {
     /// Takes the frames that are whole now, each with its length.
     pub fn frames(&mut self, bytes: &[u8]) -> Vec<Bytes> {
         self.rest.extend_from_slice(bytes);
-        let mut frames = Vec::new();
-        while let Some(length) = self.rest.first_chunk() {
-            let end = size_of::<u32>() + u32::from_be_bytes(*length) as usize;
-            if self.rest.len() < end {
-                break;
-            }
-            frames.push(self.rest.split_to(end).freeze());
-        }
-        frames
+        let ends = frames::ends(&self.rest).collect::<Vec<_>>();
+        let mut begin = 0;
+        let lengths = ends.into_iter().map(|end| end - std::mem::replace(&mut begin, end));
+        lengths.map(|length| self.rest.split_to(length).freeze()).collect()
     }
 
     /// Forgets what makes no whole frame yet.

@@ -11,6 +11,7 @@ use zk_recipes::{Guard, LockState, Loss};
 
 use super::world::World;
 use crate::clock::now;
+use crate::judge::told;
 
 /// The guards of all processes.
 #[derive(Default)]
@@ -61,7 +62,8 @@ impl World {
             return;
         };
         let state = guard.state();
-        self.journal.note(|| format!("process {process} leaves {}, {state:?}", guard.node()));
+        let node = guard.node();
+        self.journal.note(|| format!("process {process} leaves {node}, {}", told(state)));
         self.journal.count(match state {
             LockState::Lost(Loss::Deadline) => "guards past their deadline",
             LockState::Lost(Loss::TermOver) => "guards past their term",
@@ -85,9 +87,9 @@ impl World {
             believers.iter().enumerate().find_map(|(nth, Believer { process, guard })| {
                 let node = guard.node();
                 if owner.is_some_and(|owner| owner != guard.token().czxid()) {
-                    let state = guard.state();
+                    let state = told(guard.state());
                     return Some(format!(
-                        "process {process} holds {node}, {state:?}; another one owns"
+                        "process {process} holds {node}, {state}; another one owns"
                     ));
                 }
                 let twin = believers[..nth].iter().find(|other| other.guard.node() == node)?;

@@ -234,7 +234,9 @@ fn the_value_in_memory_only_moves_forward_and_is_never_current_while_cut_off() {
 
 #[test]
 fn a_seed_decides_everything() {
-    for (model, seed) in Model::all().flat_map(|model| [(model, 1), (model, 2)]) {
+    let seeds = Model::all().flat_map(|model| [(model, 1), (model, 2)]);
+    // In this one, a guard goes in doubt.
+    for (model, seed) in seeds.chain([(Model::Ensemble, 5)]) {
         let name = model.name();
         let run = || model.run(seed, true).trace.to_string();
         let (one, two) = (run(), run());

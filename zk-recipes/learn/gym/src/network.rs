@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_embedded::ConnectionId;
 use zk_proto::{ConnectResponse, Decode, Reader, ReplyHeader, RequestHeader, Xid};
-use zk_simulation::one_server::{Net, OneServer, Traffic, Way};
+use zk_simulation::one_server::{Net, OneServer, PREFIX, Traffic, Way};
 use zk_simulation::wire::Reception;
 
 use crate::fault::{Frame, Kind};
@@ -13,18 +13,14 @@ use crate::record::{Break, FrameEvent};
 use crate::strike::Struck;
 use crate::world::{Due, Flight, Party, Talk, World};
 
-/// How many bytes the length of a frame takes.
-const PREFIX: usize = size_of::<u32>();
-
 impl World {
     /// Learns the session of a process from the server's first frame.
-    fn greet(&mut self, id: ConnectionId, frame: &Frame, bytes: &[u8]) {
+    fn greet(&mut self, id: ConnectionId, frame: &Frame, payload: &[u8]) {
         let Some(link) = self.net.links.get(&id).filter(|link| link.own.is_greeted) else {
             return;
         };
         let actor = link.party.and_then(|process| self.actors.get_mut(process));
-        let greeting =
-            ConnectResponse::decode(&mut Reader::new(bytes.get(PREFIX..).unwrap_or_default()));
+        let greeting = ConnectResponse::decode(&mut Reader::new(payload));
         if let (Some(actor), Ok(greeting), Kind::Handshake) = (actor, greeting, frame.kind)
             && !greeting.is_expired()
         {
@@ -54,7 +50,7 @@ impl World {
                 process,
                 way,
                 connection: link.own.number,
-                payload: flight.bytes.slice(PREFIX..),
+                payload: flight.payload(),
                 frame,
                 is_lost: struck.is_lost,
             });
@@ -89,9 +85,15 @@ fn read(link: &mut Talk, way: Way, bytes: &[u8]) -> Frame {
     }
 }
 
+impl Flight {
+    fn payload(&self) -> Bytes {
+        self.bytes.slice(PREFIX..)
+    }
+}
+
 impl OneServer for World {
     type Party = Party;
-    type Link = Talk;
+    type Own = Talk;
     type Flight = Flight;
     type Due = Due;
 
@@ -121,13 +123,12 @@ impl OneServer for World {
         };
         let party = link.party;
         for bytes in link.pipe(way).frames(&bytes) {
-            let xid = bytes.get(PREFIX..).and_then(|frame| frame.first_chunk());
-            if way == Way::Down && xid.copied().map(i32::from_be_bytes) == Some(Xid::NOTIFICATION.0)
+            let flight = Flight { bytes, sent: self.time() };
+            if way == Way::Down && flight.payload().starts_with(&Xid::NOTIFICATION.0.to_be_bytes())
             {
                 self.told.push(party);
             }
-            let sent = self.time();
-            self.carry(id, way, Flight { bytes, sent });
+            self.carry(id, way, flight);
         }
     }
 
@@ -135,12 +136,8 @@ impl OneServer for World {
         let Some(link) = self.net.links.get_mut(&id) else {
             return;
         };
-        let frame = read(&mut link.own, way, flight.bytes.get(PREFIX..).unwrap_or_default());
-        let is_heard = match way {
-            Way::Up => link.at_server,
-            Way::Down => link.at_client,
-        };
-        if !is_heard || !link.pipe(way).is_whole() {
+        let frame = read(&mut link.own, way, &flight.payload());
+        if !link.is_heard(way) || !link.pipe(way).is_whole() {
             let struck = Struck { is_lost: true, ..Struck::default() };
             return self.record_frame(id, way, &flight, frame, &struck);
         }
@@ -148,7 +145,7 @@ impl OneServer for World {
         let faults = self.strikes_at(id, &frame);
         self.record_frame(id, way, &flight, frame, &faults);
         if !faults.is_lost {
-            self.greet(id, &frame, &flight.bytes);
+            self.greet(id, &frame, &flight.payload());
             self.judge_request(party, &frame);
         }
         self.strike_before(id, way, &faults);
@@ -158,11 +155,6 @@ impl OneServer for World {
             self.asking = None;
             self.strike_behind(id, &faults);
         }
-    }
-
-    fn ends(&mut self, id: ConnectionId, way: Way) -> bool {
-        let pipe = self.net.links.get_mut(&id).map(|link| link.pipe(way));
-        pipe.is_some_and(|pipe| !pipe.is_silent)
     }
 
     fn happen(&mut self, due: Due) {
@@ -184,6 +176,11 @@ impl OneServer for World {
             Due::Wake(process) => self.resume(process),
             Due::Strike(index, fault, process) => self.strike_later(index, fault, process),
         }
+    }
+
+    /// What came behind a reply that was held back is no consequence of this act.
+    fn acted(&mut self) {
+        self.told.clear();
     }
 
     fn served(&mut self) {

@@ -9,15 +9,13 @@ use zk_proto::{
     ConnectResponse, CreateMode, CreateRequest, Decode, DecodeError, ErrorCode, MultiOp, OpCode,
     Reader, ReplyHeader, SessionId, SetDataRequest, Xid,
 };
+use zk_simulation::one_server::PREFIX;
 use zk_tap::{Asked, Dialog, Side};
 
 use crate::scene::{Content, Field, Role};
 
 /// How many bytes of data a line of text shows.
 const SHOWN_DATA: usize = 100;
-
-/// The length of a frame's length.
-pub(crate) const PREFIX: usize = 4;
 
 /// One connection.
 #[derive(Debug, Default)]

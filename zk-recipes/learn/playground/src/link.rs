@@ -9,8 +9,8 @@ use crate::scene::Content;
 /// The client of a connection: a contender, or the one that sets the scene.
 pub(crate) type Party = Option<usize>;
 
-/// One connection.
-pub(crate) struct Link {
+/// What is said on one connection.
+pub(crate) struct Talk {
     pub(crate) dialogue: Dialogue,
     /// It leads to a server that is drawn apart from the others.
     pub(crate) is_apart: bool,

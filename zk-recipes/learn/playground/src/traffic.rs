@@ -5,13 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_embedded::{ConnectionId, Core};
 use zk_simulation::clock::now;
-use zk_simulation::one_server::{Due, Net, OneServer, Traffic, Way};
+use zk_simulation::one_server::{Due, Net, OneServer, PREFIX, Traffic, Way};
 use zk_simulation::wire::Reception;
 
 use crate::actor::Actor;
-use crate::frames::{self, Dialogue, PREFIX};
+use crate::frames::{self, Dialogue};
 use crate::kind::FOLDER;
-use crate::link::{Alone, Flight, Link, Party};
+use crate::link::{Alone, Flight, Party, Talk};
 use crate::scene::{Fate, LinkState, Role, Tone};
 use crate::script::{SERVER, server_apart};
 use crate::world::World;
@@ -117,7 +117,7 @@ impl World {
 
 impl OneServer for World {
     type Party = Party;
-    type Link = Link;
+    type Own = Talk;
     type Flight = Flight;
     type Due = Alone;
 
@@ -137,7 +137,7 @@ impl OneServer for World {
         }
     }
 
-    fn connected(&mut self, _: ConnectionId, party: Party) -> Link {
+    fn connected(&mut self, _: ConnectionId, party: Party) -> Talk {
         let mut is_apart = false;
         if let Some(actor) = party.and_then(|actor| self.actors.get_mut(actor)) {
             // The server that the client reaches now is not the one that was cut off.
@@ -146,7 +146,7 @@ impl OneServer for World {
             }
             is_apart = actor.is_apart;
         }
-        Link { dialogue: Dialogue::default(), is_apart }
+        Talk { dialogue: Dialogue::default(), is_apart }
     }
 
     fn latency(&mut self, party: Party) -> Duration {
@@ -193,7 +193,7 @@ impl OneServer for World {
         let Some(link) = self.net.links.get(&id) else {
             return;
         };
-        let is_heard = if way == Way::Up { link.at_server } else { link.at_client };
+        let is_heard = link.is_heard(way);
         let fate = if is_heard { Fate::Arrived } else { Fate::Lost };
         self.record_frame(id, way, &flight, fate);
         if is_heard {
@@ -235,7 +235,7 @@ impl OneServer for World {
         }
     }
 
-    fn forget(&mut self, id: ConnectionId) {
+    fn left(&mut self, id: ConnectionId) {
         self.lose_flights(id);
     }
 }
