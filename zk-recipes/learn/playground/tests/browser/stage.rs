@@ -40,6 +40,11 @@ impl Stage {
     pub(crate) fn go(&mut self, fragment: &str) {
         let url = format!("{}{fragment}", self.address);
         self.browser.open(&url);
+        self.until_ready();
+    }
+
+    /// Waits until a scene is shown.
+    fn until_ready(&mut self) {
         self.browser.until("document.documentElement.dataset.ready === 'true'");
     }
 
@@ -69,17 +74,19 @@ impl Stage {
         (step[0].as_u64().unwrap(), step[1].as_u64().unwrap())
     }
 
-    /// Chooses a ready-made scene and waits until it is shown at its start.
+    /// Chooses a ready-made scene and waits until it is shown at its start. It may be the one that
+    /// is shown already.
     pub(crate) fn choose(&mut self, id: &str) {
         self.browser.evaluate(&format!(
             "{{
+                document.documentElement.dataset.ready = 'false';
                 const scene = document.getElementById('scene');
                 scene.value = {};
                 scene.dispatchEvent(new Event('change'));
             }}",
             json!(id)
         ));
-        self.until_address(&format!("startsWith('#{id}')"));
+        self.until_ready();
     }
 
     /// The address of the shown moment, as the link to it has it when it is used.
