@@ -17,17 +17,7 @@ const EXCEPTIONS: &[(&[&str], &str, &[&str])] = &[
     (
         KEEPERS,
         "a session ends with its connection, so nothing survives a lost one",
-        &[
-            "a_create_whose_reply_was_lost_is_found_again",
-            "a_create_that_was_lost_is_made_again",
-            "a_dropped_acquire_whose_reply_is_lost_leaves_nothing",
-            "a_release_whose_reply_was_lost_is_unconfirmed_and_done",
-            "a_waiter_survives_losing_its_connection",
-            "permits_whose_replies_were_lost_are_found_again",
-            "a_waiter_gets_the_permit_that_was_given_back_while_it_was_cut_off",
-            "a_round_takes_place_once_although_requests_and_replies_are_lost",
-            "a_counter_counts_once_although_replies_and_requests_are_lost",
-        ],
+        &["a_release_whose_reply_was_lost_is_unconfirmed_and_done"],
     ),
     (
         KEEPERS,
@@ -42,10 +32,7 @@ const EXCEPTIONS: &[(&[&str], &str, &[&str])] = &[
     (
         &["clickhouse-keeper", "clickhouse-keeper-26", "raftkeeper"],
         "there is no recursive watch whose events name the node",
-        &[
-            "in_kazoos_layout_there_are_never_more_nodes_than_permits",
-            "a_tree_in_memory_is_the_server_s_through_lost_connections",
-        ],
+        &["in_kazoos_layout_there_are_never_more_nodes_than_permits"],
     ),
 ];
 
@@ -53,19 +40,7 @@ const EXCEPTIONS: &[(&[&str], &str, &[&str])] = &[
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn claims() -> Vec<Claim> {
-    let locks = [
-        zk_test_support::lock_claims!().to_vec(),
-        zk_test_support::lock_cost_claims!().to_vec(),
-        zk_test_support::semaphore_claims!().to_vec(),
-        zk_test_support::barrier_claims!().to_vec(),
-        zk_test_support::election_claims!().to_vec(),
-        zk_test_support::group_claims!().to_vec(),
-        zk_test_support::partitioner_claims!().to_vec(),
-        zk_test_support::counter_claims!().to_vec(),
-        zk_test_support::cached_claims!().to_vec(),
-        zk_test_support::tree_cache_claims!().to_vec(),
-    ];
-    locks.concat()
+    [&zk_test_support::lock_claims!()[..], &zk_test_support::lock_cost_claims!()].concat()
 }
 
 /// Tries these claims, each on a server of its own in this manner. Returns those that do not hold.

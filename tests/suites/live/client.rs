@@ -29,23 +29,11 @@ zk_test_support::claims_at_once!(
     every_claim_holds_on_a_standalone,
     Standalone::with(&equipped(ServerConfig::default())).await?,
     client_claims,
-    composed_claims,
-    operation_claims,
-    auth_claims,
-    cached_claims,
-    counter_claims,
-    tree_cache_claims,
 );
 zk_test_support::claims_at_once!(
     every_claim_holds_on_an_ensemble,
     Ensemble::with(&equipped(ServerConfig::default()), 3).await?,
     client_claims,
-    composed_claims,
-    operation_claims,
-    auth_claims,
-    cached_claims,
-    counter_claims,
-    tree_cache_claims,
 );
 zk_test_support::alone_claims!(standalone, Standalone::start().await?);
 

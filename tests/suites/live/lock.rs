@@ -11,19 +11,20 @@ use zk_test_support::claims::lock::{LOCK, connect, one_ticket_at, queue, queued}
 use zk_test_support::claims::target::Target;
 use zk_test_support::fault::Faults;
 use zk_test_support::server::{Ensemble, Standalone};
+use zk_test_support::trials::sweep;
 
 zk_test_support::claims_at_once!(
     every_claim_holds_on_a_standalone,
     Standalone::start().await?,
     lock_claims,
-    semaphore_claims,
-    barrier_claims,
-    election_claims,
-    group_claims,
-    partitioner_claims,
 );
 
 zk_test_support::lock_cost_claims!(costs, Standalone::start().await?);
+
+#[tokio::test]
+async fn every_recipe_works_whichever_request_or_reply_is_lost() -> Result<()> {
+    sweep(&Standalone::start().await?.into()).await
+}
 
 /// Each member alone.
 fn targets(ensemble: &Ensemble) -> Vec<Target> {

@@ -17,17 +17,11 @@ zk_test_support::claims_at_once!(
     every_claim_holds_on_a_standalone_over_tls,
     standalone().await?,
     client_claims,
-    composed_claims,
-    operation_claims,
-    auth_claims,
 );
 zk_test_support::claims_at_once!(
     every_claim_holds_on_an_ensemble_over_tls,
     ensemble().await?,
     client_claims,
-    composed_claims,
-    operation_claims,
-    auth_claims,
 );
 
 async fn standalone() -> Result<Target> {

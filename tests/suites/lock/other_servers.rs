@@ -4,22 +4,16 @@
 //! in at once. What a server does not know must be said, and not tried for ever.
 
 use std::cell::Cell;
-use std::pin::Pin;
-use std::sync::Mutex;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-use zk_client::{
-    Client, ClientBuilder, CreateOptions, Dialect, ErrorCode, Op, OpCode, Outcome, SessionKeeper,
-};
+use tokio::time::timeout;
+use zk_client::{Client, ClientBuilder, CreateOptions, Dialect, ErrorCode, Op, OpCode, Outcome};
 use zk_embedded::{Config, Deviation, Manner, Server};
-use zk_recipes::{
-    Barrier, Cached, Counter, DoubleBarrier, Election, Freshness, Group, Lock, MultiLock, Owner,
-    Partitioner, ReentrantLock, ReentrantRwLock, RwLock, Semaphore, TreeCache, TreeLimits,
-};
+use zk_recipes::{Freshness, Lock, TreeCache, TreeLimits};
 use zk_test_support::explore::settle;
 use zk_test_support::like::dialect_for;
 use zk_test_support::locks::{TIMEOUT, World};
+use zk_test_support::trials::{Clients, TRIALS, Trial};
 
 const PLAIN: CreateOptions<'_> = CreateOptions::persistent();
 
@@ -41,36 +35,17 @@ async fn connect(world: &World, dialect: Dialect) -> Client {
     builder(world, dialect).connect("keeper").await.unwrap()
 }
 
-/// A trial of a recipe between two clients, which panics where it does not work.
-type Trial = fn(SessionKeeper, Client) -> Pin<Box<dyn Future<Output = ()> + Send>>;
-
-const RECIPES: [(&str, Trial); 13] = [
-    ("`Lock`", |one, other| Box::pin(lock(one, other))),
-    ("`RwLock`", |one, other| Box::pin(shared(one, other))),
-    ("`ReentrantLock`, `ReentrantRwLock`", |one, _| Box::pin(two_level(one))),
-    ("`MultiLock`", |one, other| Box::pin(several(one, other))),
-    ("`LockTicket`", |one, other| Box::pin(ticket(one, other))),
-    ("`Semaphore`", |one, other| Box::pin(semaphore(one, other))),
-    ("`Election`", |one, other| Box::pin(election(one, other))),
-    ("`Counter`", |one, other| Box::pin(counter(one, other))),
-    ("`Barrier`, `DoubleBarrier`", |one, other| Box::pin(barriers(one, other))),
-    ("`Group`", |one, other| Box::pin(group(one, other))),
-    ("`Partitioner`", |one, _| Box::pin(partitioner(one))),
-    ("`Cached`", |one, other| Box::pin(cached(one, other))),
-    ("`TreeCache`", |one, other| Box::pin(tree(one, other))),
-];
-
 /// The recipes that need what no Keeper has.
 const NOT_ON_KEEPERS: [&str; 2] = ["`LockTicket`", "`TreeCache`"];
 
 /// Tries a recipe on a new server. Returns whether it works, and whether all connections lasted.
-async fn works(manner: Manner, dialect: Dialect, recipe: Trial) -> (bool, bool) {
+async fn works(manner: Manner, dialect: Dialect, trial: Trial) -> (bool, bool) {
     let world = world(manner);
     let keeper = builder(&world, dialect).keep("keeper").await.unwrap();
-    let other = connect(&world, dialect).await;
-    let trial = tokio::spawn(recipe(keeper.clone(), other.clone()));
+    let (one, other) = (keeper.client().await.unwrap(), connect(&world, dialect).await);
+    let clients = Clients { keeper: keeper.clone(), one, other: other.clone() };
     // What waits for ever does not work either.
-    let works = matches!(tokio::time::timeout(10 * TIMEOUT, trial).await, Ok(Ok(())));
+    let works = matches!(timeout(10 * TIMEOUT, (trial.run)(clients)).await, Ok(Ok(())));
     let attempts = keeper.stats().totals.attempts + other.stats().totals.attempts;
     (works, attempts == 2)
 }
@@ -78,9 +53,13 @@ async fn works(manner: Manner, dialect: Dialect, recipe: Trial) -> (bool, bool) 
 #[tokio::test(start_paused = true)]
 async fn every_recipe_works_on_a_keeper_and_costs_it_no_connection() {
     for (manner, dialect) in keepers() {
-        for (name, recipe) in RECIPES {
-            let expected = !NOT_ON_KEEPERS.contains(&name);
-            assert_eq!(works(manner, dialect, recipe).await, (expected, true), "{name} {manner:?}");
+        for trial in TRIALS {
+            let expected = !NOT_ON_KEEPERS.contains(&trial.recipes);
+            assert_eq!(
+                works(manner, dialect, trial).await,
+                (expected, true),
+                "{trial:?} {manner:?}"
+            );
         }
     }
 }
@@ -89,10 +68,10 @@ async fn every_recipe_works_on_a_keeper_and_costs_it_no_connection() {
 async fn the_table_in_the_readme_says_what_works_where() {
     let names = Manner::ALL.map(|(name, _)| name);
     let mut table = format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(names.len()));
-    for (name, recipe) in RECIPES {
-        table.push_str(&format!("| {name} |"));
+    for trial in TRIALS {
+        table.push_str(&format!("| {} |", trial.recipes));
         for (like, manner) in Manner::ALL {
-            let (works, _) = works(manner, dialect_for(like), recipe).await;
+            let (works, _) = works(manner, dialect_for(like), trial).await;
             table.push_str(if works { " yes |" } else { " no |" });
         }
         table.push('\n');
@@ -100,141 +79,6 @@ async fn the_table_in_the_readme_says_what_works_where() {
     println!("{table}");
     let readme = include_str!("../../../README.md");
     assert!(readme.contains(&table), "README.md has another table than this:\n{table}");
-}
-
-/// What one has of a lock, the other gets once that is given back.
-async fn lock(one: SessionKeeper, other: Client) {
-    let one = one.client().await.unwrap();
-    let lock = |client: &Client| Lock::new(client, "/locks/one").unwrap();
-    let (first, behind) = (lock(&one).acquire().await.unwrap(), lock(&other));
-    let waiting = tokio::spawn(async move { behind.acquire().await });
-    settle().await;
-    assert!(!waiting.is_finished());
-    first.release().await.unwrap();
-    let second = waiting.await.unwrap().unwrap();
-    assert!(second.token() > first.token());
-    let stat = other.exists(second.node()).await.unwrap().unwrap();
-    assert_eq!(second.token().czxid(), stat.czxid.0, "the token is the node's czxid");
-    other.create("/balance", b"100", &PLAIN).await.unwrap();
-    second.fenced(Op::set_data("/balance", b"70", None)).await.unwrap();
-    second.release().await.unwrap();
-}
-
-async fn shared(one: SessionKeeper, other: Client) {
-    let one = one.client().await.unwrap();
-    let lock = |client: &Client| RwLock::new(client, "/locks/shared").unwrap();
-    let read = (lock(&one).read().await.unwrap(), lock(&other).read().await.unwrap());
-    assert!(lock(&one).try_write().await.unwrap().is_none());
-    read.0.release().await.unwrap();
-    read.1.release().await.unwrap();
-    lock(&other).write().await.unwrap().release().await.unwrap();
-}
-
-async fn two_level(one: SessionKeeper) {
-    let (one, owner) = (one.client().await.unwrap(), Owner::new());
-    let reentrant = ReentrantLock::new(&one, "/locks/reentrant").unwrap();
-    let outer = reentrant.acquire(&owner).await.unwrap();
-    assert_eq!(reentrant.acquire(&owner).await.unwrap().depth(), 2);
-    outer.release().await.unwrap();
-    let reentrant = ReentrantRwLock::new(&one, "/locks/reentrant-rw").unwrap();
-    reentrant.write(&owner).await.unwrap().release().await.unwrap();
-}
-
-async fn several(one: SessionKeeper, other: Client) {
-    let one = one.client().await.unwrap();
-    let both = MultiLock::new(&one, ["/locks/a", "/locks/b"]).unwrap();
-    let multi = both.acquire().await.unwrap();
-    assert!(Lock::new(&other, "/locks/b").unwrap().try_acquire().await.unwrap().is_none());
-    multi.release().await.unwrap();
-}
-
-/// A lock that another process takes over, with its session.
-async fn ticket(one: SessionKeeper, other: Client) {
-    let one = one.client().await.unwrap();
-    let guard = Lock::new(&one, "/locks/ticket").unwrap().acquire().await.unwrap();
-    let node = guard.into_ticket().unwrap().node().to_owned();
-    assert!(one.detach().await.is_some());
-    assert!(other.exists(&node).await.unwrap().is_some());
-}
-
-async fn semaphore(one: SessionKeeper, other: Client) {
-    let one = one.client().await.unwrap();
-    let semaphore = |client: &Client| Semaphore::new(client, "/semaphore", 1).unwrap();
-    let permit = semaphore(&one).acquire().await.unwrap();
-    assert!(semaphore(&other).try_acquire().await.unwrap().is_none());
-    permit.release().await.unwrap();
-    semaphore(&other).acquire().await.unwrap().release().await.unwrap();
-}
-
-async fn election(one: SessionKeeper, other: Client) {
-    let one = one.client().await.unwrap();
-    let leader = Election::new(&one, "/election").unwrap().campaign().await.unwrap();
-    let election = Election::new(&other, "/election").unwrap();
-    assert_eq!(election.candidates().await.unwrap().len(), 1);
-    leader.release().await.unwrap();
-    election.campaign().await.unwrap().release().await.unwrap();
-}
-
-async fn counter(one: SessionKeeper, other: Client) {
-    let one = one.client().await.unwrap();
-    let counter = |client: &Client| Counter::new(client, "/counters/one").unwrap();
-    counter(&one).add(3).await.unwrap();
-    assert_eq!(counter(&other).add(4).await.unwrap(), 7);
-}
-
-async fn barriers(one: SessionKeeper, other: Client) {
-    let one = one.client().await.unwrap();
-    let barrier = |client: &Client| Barrier::new(client, "/barriers/one").unwrap();
-    barrier(&one).close().await.unwrap();
-    let (closed, opener) = (barrier(&other), barrier(&one));
-    let (passed, opened) = tokio::join!(closed.wait(), async { opener.open().await });
-    passed.unwrap();
-    opened.unwrap();
-    let party = async |client: &Client| {
-        let barrier = DoubleBarrier::new(client, "/rounds", 2).unwrap();
-        barrier.enter().await.unwrap().leave().await.unwrap();
-    };
-    tokio::join!(party(&one), party(&other));
-}
-
-async fn group(one: SessionKeeper, other: Client) {
-    let one = one.client().await.unwrap();
-    let membership = Group::new(&one, "/group").unwrap().join("a", "here").await.unwrap();
-    let group = Group::new(&other, "/group").unwrap();
-    assert_eq!(group.members().await.unwrap().members.len(), 1);
-    membership.leave().await.unwrap();
-}
-
-async fn partitioner(one: SessionKeeper) {
-    let one = one.client().await.unwrap();
-    let (started, begun) = oneshot::channel();
-    let started = Mutex::new(Some(started));
-    let stop = async { begun.await.unwrap() };
-    let shards = Partitioner::new(&one, "/work", ["only"]).unwrap();
-    let work = async |_| {
-        started.lock().unwrap().take().into_iter().for_each(|it| it.send(()).unwrap());
-    };
-    shards.run_until("worker", stop, work).await.unwrap();
-}
-
-async fn cached(one: SessionKeeper, other: Client) {
-    let (mut value, following) = Cached::follow(&one, "/value").unwrap();
-    let following = tokio::spawn(following);
-    other.create("/value", b"7", &PLAIN).await.unwrap();
-    let is_there = |it: &Cached| it.freshness == Freshness::Current && it.node.is_some();
-    assert_eq!(value.wait_for(is_there).await.unwrap().node.as_ref().unwrap().data, "7");
-    drop(value);
-    following.await.unwrap().unwrap();
-}
-
-async fn tree(one: SessionKeeper, other: Client) {
-    let (tree, following) = TreeCache::follow(&one, "/", TreeLimits::default()).unwrap();
-    let following = tokio::spawn(following);
-    let mut status = tree.status();
-    status.wait_for(|status| status.freshness == Freshness::Current).await.unwrap();
-    other.create("/leaf", b"", &PLAIN).await.unwrap();
-    status.wait_for(|_| tree.get("/leaf").is_some()).await.unwrap();
-    following.abort();
 }
 
 /// The events of its recursive watches name no node, and an old one has none.

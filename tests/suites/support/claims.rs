@@ -6,6 +6,7 @@ use std::path::Path;
 #[test]
 fn no_claim_is_forgotten() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("support/src/claims");
+    let lists = fs::read_to_string(folder.join("mod.rs")).unwrap();
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut claims = 0;
     for file in files.filter(|file| !file.ends_with("mod.rs")) {
@@ -16,9 +17,11 @@ fn no_claim_is_forgotten() {
             let is_claim = ["address: &str)", "address: &str,\n)", "target: &Target"]
                 .iter()
                 .any(|parameter| given.starts_with(parameter));
-            assert_eq!(text.contains(&format!(" {name},\n")), is_claim, "{name}");
+            let is_listed =
+                [",\n", ";\n"].iter().any(|end| lists.contains(&format!(" {name}{end}")));
+            assert_eq!(is_listed, is_claim, "{name}");
             claims += usize::from(is_claim);
         }
     }
-    assert!(claims > 90, "{claims} claims");
+    assert!(claims > 70, "{claims} claims");
 }

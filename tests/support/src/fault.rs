@@ -23,6 +23,10 @@ pub enum Fault {
     LoseReply(OpCode),
     /// The connection breaks in front of the next request of this kind.
     LoseRequest(OpCode),
+    /// The same with the reply to the request at this place, from zero, of whatever kind.
+    LoseReplyAt(usize),
+    /// The same with the request at this place.
+    LoseRequestAt(usize),
 }
 
 /// A connector whose connections break at chosen frames.
@@ -58,6 +62,8 @@ impl Connector for Way {
 #[derive(Debug, Default)]
 struct State {
     next: Option<Fault>,
+    /// How many requests have been sent, and how many were answered.
+    places: (usize, usize),
     writes: usize,
     frames: Vec<OpCode>,
 }
@@ -94,9 +100,24 @@ impl Faults {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// True if this fault is armed; then it is disarmed.
-    fn strikes(&self, fault: Fault) -> bool {
-        self.state(|state| state.next.take_if(|armed| *armed == fault).is_some())
+    /// True if a fault is armed that this request meets; then it is disarmed.
+    fn strikes_request(&self, op: OpCode) -> bool {
+        self.state(|state| {
+            let at = state.places.0;
+            state.places.0 += 1;
+            let strikes = [Fault::LoseRequest(op), Fault::LoseRequestAt(at)];
+            state.next.take_if(|armed| strikes.contains(armed)).is_some()
+        })
+    }
+
+    /// The same with the reply to such a request.
+    fn strikes_reply(&self, op: OpCode) -> bool {
+        self.state(|state| {
+            let at = state.places.1;
+            state.places.1 += 1;
+            let strikes = [Fault::LoseReply(op), Fault::LoseReplyAt(at)];
+            state.next.take_if(|armed| strikes.contains(armed)).is_some()
+        })
     }
 }
 
@@ -149,7 +170,7 @@ impl AsyncRead for Tap {
                 continue;
             }
             let op = this.asked.pop_front();
-            if op.is_some_and(|op| this.faults.strikes(Fault::LoseReply(op))) {
+            if op.is_some_and(|op| this.faults.strikes_reply(op)) {
                 // Frames that came in the same read are lost with it, as on a real network.
                 this.broken = true;
                 buf.set_filled(before);
@@ -184,7 +205,7 @@ impl AsyncWrite for Tap {
                 requests.push(header.op);
             }
         }
-        if requests.iter().any(|op| this.faults.strikes(Fault::LoseRequest(*op))) {
+        if requests.iter().any(|op| this.faults.strikes_request(*op)) {
             this.broken = true;
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }

@@ -5,7 +5,8 @@
 //! * [`peer`] is a server that a test plays frame by frame, and [`old_server`] looks like a
 //!   ZooKeeper 3.4.
 //! * [`foreign`] runs clients other than ours, and [`raw`] is a client of bare frames.
-//! * [`claims`] hold on any server, and [`like`] knows those that are not Apache's.
+//! * [`claims`] hold on any server, and [`like`] knows those that are not Apache's. [`trials`] try
+//!   each recipe there, and lose any of its requests.
 //! * [`contender`] runs a process that contends for a lock, and [`history`] records and judges what
 //!   such processes do.
 //! * [`locks`] is the base of tests of locks on the embedded server, and [`explore`] runs them in
@@ -32,3 +33,4 @@ pub mod relay;
 pub mod server;
 pub mod tls;
 pub mod tour;
+pub mod trials;

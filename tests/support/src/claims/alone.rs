@@ -9,23 +9,6 @@ use zk_client::{CreateOptions, ErrorCode, Op, Read, SessionState};
 
 use crate::claims::target::Target;
 
-/// Runs every claim of this file on the target that `$start` yields: see
-/// [`target_claims!`](crate::target_claims).
-///
-/// They do not hold on a server that allows more, or while other clients write.
-#[macro_export]
-macro_rules! alone_claims {
-    ($($given:tt)*) => {
-        $crate::target_claims! {
-            [$($given)*],
-            alone:
-            a_time_to_live_takes_a_server_that_allows_it,
-            a_server_that_stands_alone_has_no_members,
-            many_reads_are_no_transaction,
-        }
-    };
-}
-
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
 pub async fn a_time_to_live_takes_a_server_that_allows_it(target: &Target) -> Result<()> {

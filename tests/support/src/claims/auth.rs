@@ -18,21 +18,6 @@ pub fn super_digest() -> String {
     zk_proto::digest(SUPER)
 }
 
-/// Runs every claim of this file on the target that `$start` yields: see
-/// [`target_claims!`](crate::target_claims).
-#[macro_export]
-macro_rules! auth_claims {
-    ($($given:tt)*) => {
-        $crate::target_claims! {
-            [$($given)*],
-            auth:
-            only_the_owner_may_read_and_still_after_a_reconnect,
-            the_super_user_may_do_everything,
-            a_refused_scheme_ends_the_client_and_not_the_session,
-        }
-    };
-}
-
 pub async fn only_the_owner_may_read_and_still_after_a_reconnect(target: &Target) -> Result<()> {
     let faults = Faults::over(target.way());
     let owner = target.builder().auth("digest", b"ann:secret").connector(faults.clone());

@@ -13,40 +13,6 @@ use zk_client::{
 
 use crate::claims::target::Target;
 
-/// Runs every claim of this file on the target that `$start` yields: see
-/// [`target_claims!`](crate::target_claims).
-#[macro_export]
-macro_rules! client_claims {
-    ($($given:tt)*) => {
-        $crate::target_claims! {
-            [$($given)*],
-            client:
-            every_operation_does_what_zookeeper_does,
-            calls_reach_the_server_in_call_order_however_they_are_awaited,
-            watches_see_each_kind_of_change_once,
-            a_stream_tells_every_change_of_its_node,
-            a_recursive_stream_tells_every_change_below_its_node,
-            a_recursive_stream_outlives_every_other_watch_at_its_path,
-            a_persistent_stream_outlives_every_other_watch_at_its_path,
-            a_stream_takes_nothing_from_the_watches_at_its_path,
-            a_stream_that_is_dropped_leaves_the_others_at_its_path_alone,
-            a_stream_has_all_changes_before_the_reply_that_reflects_them,
-            what_nobody_waits_for_is_not_watched,
-            a_session_that_the_server_ended_is_expired_for_good,
-            close_ends_the_session_on_the_server,
-            a_chroot_is_the_clients_root,
-            a_multi_happens_as_a_whole_and_tells_in_order,
-            a_refused_multi_changes_nothing_and_tells_which_operation_failed,
-            a_multi_happens_below_the_chroot,
-            owned_nodes_of_a_multi_go_with_their_owners,
-            an_owned_node_takes_the_place_of_another,
-            a_node_is_adopted_by_its_session_alone,
-            a_session_that_was_detached_is_taken_up_with_its_nodes,
-            what_cannot_be_sent_is_refused_here_and_what_can_is_taken_there,
-        }
-    };
-}
-
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 

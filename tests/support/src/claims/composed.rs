@@ -10,24 +10,6 @@ use zk_proto::OpCode;
 use crate::claims::target::Target;
 use crate::fault::{Fault, Faults};
 
-/// Runs every claim of this file on the target that `$start` yields: see
-/// [`target_claims!`](crate::target_claims).
-#[macro_export]
-macro_rules! composed_claims {
-    ($($given:tt)*) => {
-        $crate::target_claims! {
-            [$($given)*],
-            composed:
-            every_answer_is_stamped_with_its_zxid,
-            whoever_is_at_least_at_a_zxid_sees_what_happened_there,
-            a_node_is_made_with_its_parents_and_goes_with_its_children,
-            a_write_whose_answer_is_lost_is_found,
-            a_write_that_is_lost_is_sent_again,
-            a_quota_is_kept_where_servers_look_for_it,
-        }
-    };
-}
-
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
 pub async fn every_answer_is_stamped_with_its_zxid(target: &Target) -> Result<()> {

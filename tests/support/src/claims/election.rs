@@ -2,7 +2,6 @@
 
 #![expect(missing_docs, reason = "the names are the claims")]
 
-use std::future::pending;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
@@ -13,22 +12,6 @@ use zk_recipes::{Election, Guard, Leaders, LockState, Options};
 use crate::claims::lock::connect;
 use crate::claims::target::Target;
 use crate::fault::Faults;
-
-/// Runs every claim of this file on the target that `$start` yields: see
-/// [`target_claims!`](crate::target_claims).
-#[macro_export]
-macro_rules! election_claims {
-    ($($given:tt)*) => {
-        $crate::target_claims! {
-            [$($given)*],
-            election:
-            candidates_lead_in_order_and_with_growing_tokens,
-            an_observer_sees_each_leader_and_that_there_is_none,
-            the_next_candidate_leads_when_the_session_of_the_leader_ends,
-            a_leader_whose_node_is_deleted_stops_and_leads_again_later,
-        }
-    };
-}
 
 const PATH: &str = "/elections/one";
 
@@ -100,42 +83,4 @@ pub async fn an_observer_sees_each_leader_and_that_there_is_none(target: &Target
     shows(&mut leaders, Some("ben")).await?;
     waiting.await??.release().await?;
     shows(&mut leaders, None).await
-}
-
-pub async fn the_next_candidate_leads_when_the_session_of_the_leader_ends(
-    target: &Target,
-) -> Result<()> {
-    let (one, two) =
-        (connect(target, &Faults::new()).await?, connect(target, &Faults::new()).await?);
-    let term = election(&one, "ana")?.campaign().await?;
-    let candidate = election(&two, "ben")?;
-    let waiting = tokio::spawn(async move { candidate.campaign().await });
-    until(&election(&two, "")?, 2).await?;
-    ensure!(!waiting.is_finished());
-    one.close().await;
-    let next = waiting.await??;
-    ensure!(matches!(term.state(), LockState::Lost(_)), "two lead");
-    ensure!(next.token() > term.token());
-    next.verify().await?;
-    Ok(())
-}
-
-pub async fn a_leader_whose_node_is_deleted_stops_and_leads_again_later(
-    target: &Target,
-) -> Result<()> {
-    let (tell, mut terms) = unbounded_channel();
-    let candidate = election(&connect(target, &Faults::new()).await?, "ana")?;
-    let leading = tokio::spawn(async move {
-        let work = async |term: Arc<Guard>| {
-            tell.send((term.token(), term.node().to_owned())).expect("the test listens");
-            pending::<()>().await;
-        };
-        candidate.lead(work).await
-    });
-    let (first, node) = terms.recv().await.context("it does not lead")?;
-    connect(target, &Faults::new()).await?.delete(&node, None).await?;
-    let (second, _) = terms.recv().await.context("it does not lead again")?;
-    ensure!(second > first);
-    leading.abort();
-    Ok(())
 }

@@ -18,23 +18,6 @@ use zk_client::{
 use crate::relay::Relay;
 use crate::server::four_letter;
 
-/// Runs every claim of this file on the new, empty server that `$start` yields each time.
-#[macro_export]
-macro_rules! leak_claims {
-    ($server:ident, $start:expr) => {
-        $crate::claims!(
-            $server,
-            $start,
-            |server| &server.address(),
-            leaks:
-            a_thousand_clients_leave_nothing,
-            ten_thousand_dropped_watchers_leave_no_watch,
-            a_hundred_thousand_dropped_calls_leave_nothing,
-            fifty_thousand_watches_come_through_a_reconnect,
-        );
-    };
-}
-
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 

@@ -4,7 +4,7 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -14,53 +14,6 @@ use zk_recipes::{ErrorKind, Lock, LockTicket, Release};
 use crate::claims::target::Target;
 use crate::fault::{Fault, Faults};
 use crate::server::packets_received;
-
-/// Runs the claims about what a lock costs on the target that `$start` yields: see
-/// [`target_claims!`](crate::target_claims).
-///
-/// They count packets. So each of them needs a server of its own, and clients without a chroot.
-#[macro_export]
-macro_rules! lock_cost_claims {
-    ($($given:tt)*) => {
-        $crate::target_claims! {
-            [$($given)*],
-            lock:
-            an_uncontended_cycle_is_three_packets_in_two_writes,
-            a_missing_folder_is_made_alone_and_its_ancestors_only_if_they_are_missing,
-            the_hand_over_costs_the_waiter_no_frame,
-        }
-    };
-}
-
-/// Runs the other claims of this file on the target that `$start` yields: see
-/// [`target_claims!`](crate::target_claims).
-#[macro_export]
-macro_rules! lock_claims {
-    ($($given:tt)*) => {
-        $crate::target_claims! {
-            [$($given)*],
-            lock:
-            waiters_get_in_in_order_and_once_each,
-            a_waiter_that_leaves_lets_nobody_in,
-            a_create_whose_reply_was_lost_is_found_again,
-            a_create_that_was_lost_is_made_again,
-            a_dropped_acquire_whose_reply_is_lost_leaves_nothing,
-            a_release_whose_reply_was_lost_is_unconfirmed_and_done,
-            a_waiter_survives_losing_its_connection,
-            a_waiter_whose_node_is_deleted_is_told,
-            a_holder_whose_node_is_deleted_hears_it_on_release,
-            a_write_to_a_waiters_node_does_not_wake_it_for_good,
-            a_waiter_whose_watch_was_used_up_before_its_node_was_deleted_is_no_owner,
-            a_waiter_behind_a_guard_of_its_own_session_is_no_owner_when_that_is_closed,
-            of_two_processes_with_one_ticket_one_gets_the_lock,
-            a_lock_on_the_root_of_a_missing_chroot_is_refused,
-            a_guard_is_released_by_dropping_it_on_a_plain_thread,
-            a_guard_keeps_the_session_of_a_dropped_client,
-            errors_name_the_path_and_the_reason,
-            acquire_and_release_can_be_dropped_after_any_poll,
-        }
-    };
-}
 
 /// The lock of most claims.
 pub const LOCK: &str = "/locks/one";
@@ -95,7 +48,8 @@ pub async fn queued(client: &Client, n: usize) -> Result<()> {
     queued_at(client, LOCK, n).await
 }
 
-async fn queued_at(client: &Client, folder: &str, n: usize) -> Result<()> {
+/// Waits until so many nodes are in a folder.
+pub async fn queued_at(client: &Client, folder: &str, n: usize) -> Result<()> {
     loop {
         let (children, mut watch) = client.get_children_and_watch(folder).await?;
         if children.names.len() == n {
@@ -214,77 +168,6 @@ pub async fn waiters_get_in_in_order_and_once_each(target: &Target) -> Result<()
     Ok(())
 }
 
-pub async fn a_waiter_that_leaves_lets_nobody_in(target: &Target) -> Result<()> {
-    let client = connect(target, &Faults::new()).await?;
-    let first = Lock::new(&client, LOCK)?.acquire().await?;
-    let mut waiting = Vec::new();
-    for n in 2..=4 {
-        let lock = Lock::new(&client, LOCK)?;
-        waiting.push(tokio::spawn(async move { lock.acquire().await }));
-        queued(&client, n).await?;
-    }
-    // The last but one and the one before it leave; the last one now waits for the holder.
-    let last = waiting.pop().context("last")?;
-    for leaver in waiting.into_iter().rev() {
-        leaver.abort();
-    }
-    queued(&client, 2).await?;
-    client.sync("/").await?;
-    assert!(!last.is_finished());
-    first.release().await?;
-    last.await??.release().await?;
-    assert_eq!(queue(&client).await?.len(), 0);
-    Ok(())
-}
-
-pub async fn a_create_whose_reply_was_lost_is_found_again(target: &Target) -> Result<()> {
-    let (faults, client, lock) = used_lock(target).await?;
-    let session = client.session();
-
-    faults.arm(Fault::LoseReply(target.op(OpCode::CREATE2)));
-    let guard = lock.acquire().await?;
-    assert!(faults.happened());
-    assert_eq!(client.session(), session);
-    let names = queue(&client).await?;
-    assert_eq!(names.len(), 1, "{names:?}");
-    assert!(guard.node().ends_with(&names[0]));
-    let stat = client.exists(guard.node()).await?.context("the node")?;
-    assert_eq!(stat.czxid.0, guard.token().czxid());
-    assert_eq!(guard.release().await?, Release::Released);
-    assert_eq!(queue(&client).await?.len(), 0);
-    Ok(())
-}
-
-pub async fn a_create_that_was_lost_is_made_again(target: &Target) -> Result<()> {
-    let (faults, client, lock) = used_lock(target).await?;
-    faults.arm(Fault::LoseRequest(target.op(OpCode::CREATE2)));
-    let guard = lock.acquire().await?;
-    assert!(faults.happened());
-    assert_eq!(queue(&client).await?.len(), 1);
-    guard.release().await?;
-    assert_eq!(queue(&client).await?.len(), 0);
-    Ok(())
-}
-
-pub async fn a_dropped_acquire_whose_reply_is_lost_leaves_nothing(target: &Target) -> Result<()> {
-    let (faults, client, lock) = used_lock(target).await?;
-    faults.arm(Fault::LoseReply(target.op(OpCode::CREATE2)));
-    {
-        let mut acquire = pin!(lock.acquire());
-        let mut cx = Context::from_waker(Waker::noop());
-        assert!(acquire.as_mut().poll(&mut cx).is_pending());
-    }
-    let mut states = client.states();
-    states.wait_for(|state| !state.is_connected()).await?;
-    states.wait_for(|state| state.is_connected()).await?;
-    assert!(faults.happened());
-    // The client looks for the node and deletes it ahead of later requests. The delete follows the
-    // look, so it may come behind the first of these.
-    client.sync("/").await?;
-    assert_eq!(queue(&client).await?.len(), 0);
-    Ok(())
-}
-
 pub async fn a_release_whose_reply_was_lost_is_unconfirmed_and_done(target: &Target) -> Result<()> {
     let faults = Faults::new();
     let client = connect(target, &faults).await?;
@@ -296,56 +179,6 @@ pub async fn a_release_whose_reply_was_lost_is_unconfirmed_and_done(target: &Tar
         assert_eq!(error.kind(), ErrorKind::Unconfirmed);
         assert_eq!(queue(&client).await?.len(), 0, "{fault:?}");
     }
-    Ok(())
-}
-
-pub async fn a_waiter_survives_losing_its_connection(target: &Target) -> Result<()> {
-    let faults = Faults::new();
-    let (holder, waiter) =
-        (connect(target, &Faults::new()).await?, connect(target, &faults).await?);
-    let lock = Lock::new(&waiter, LOCK)?;
-    for lost in [OpCode::GET_CHILDREN2, OpCode::GET_DATA] {
-        for fault in [Fault::LoseReply(lost), Fault::LoseRequest(lost)] {
-            let guard = Lock::new(&holder, LOCK)?.acquire().await?;
-            faults.arm(fault);
-            let lock = lock.clone();
-            let waiting = tokio::spawn(async move { lock.acquire().await });
-            queued(&holder, 2).await?;
-            let mut states = waiter.states();
-            while !faults.happened() {
-                states.changed().await?;
-            }
-            guard.release().await?;
-            waiting.await??.release().await?;
-            assert_eq!(queue(&holder).await?.len(), 0, "{fault:?}");
-        }
-    }
-    Ok(())
-}
-
-pub async fn a_waiter_whose_node_is_deleted_is_told(target: &Target) -> Result<()> {
-    let client = connect(target, &Faults::new()).await?;
-    let first = Lock::new(&client, LOCK)?.acquire().await?;
-    let lock = Lock::new(&client, LOCK)?;
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    queued(&client, 2).await?;
-    let names = queue(&client).await?;
-    let other = names.iter().find(|name| !first.node().ends_with(*name)).context("the waiter")?;
-    client.delete(&format!("{LOCK}/{other}"), None).await?;
-    let error = waiting.await?.expect_err("its node is gone");
-    assert_eq!(error.kind(), ErrorKind::NodeVanished);
-    assert_eq!(first.release().await?, Release::Released);
-    Ok(())
-}
-
-pub async fn a_holder_whose_node_is_deleted_hears_it_on_release(target: &Target) -> Result<()> {
-    let client = connect(target, &Faults::new()).await?;
-    let guard = Lock::new(&client, LOCK)?.acquire().await?;
-    client.delete(guard.node(), None).await?;
-    assert_eq!(guard.release().await?, Release::AlreadyLost);
-    let guard = Lock::new(&client, LOCK)?.acquire().await?;
-    client.close().await;
-    assert_eq!(guard.release().await?, Release::AlreadyLost);
     Ok(())
 }
 

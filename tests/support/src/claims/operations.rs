@@ -13,30 +13,6 @@ use zk_client::{
 
 use crate::claims::target::Target;
 
-/// Runs every claim of this file on the target that `$start` yields: see
-/// [`target_claims!`](crate::target_claims).
-#[macro_export]
-macro_rules! operation_claims {
-    ($($given:tt)*) => {
-        $crate::target_claims! {
-            [$($given)*],
-            operations:
-            an_access_list_is_read_and_replaced_by_whoever_may,
-            an_access_list_says_who_may_do_what,
-            a_client_learns_who_it_is,
-            a_sessions_ephemerals_are_listed_by_prefix,
-            descendants_are_counted_at_any_depth,
-            members_are_told_to_all_alike_and_changed_only_where_that_is_allowed,
-            nodes_with_a_time_to_live_are_created_alone_and_together,
-            a_time_to_live_that_no_server_would_take_is_refused_here,
-            results_come_in_the_shape_of_the_operations,
-            an_empty_transaction_is_committed_behind_all_that_was_seen,
-            many_reads_are_one_request_and_fail_one_by_one,
-            the_first_create_is_answered_with_the_czxid_of_its_node,
-        }
-    };
-}
-
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
 pub async fn an_access_list_is_read_and_replaced_by_whoever_may(target: &Target) -> Result<()> {

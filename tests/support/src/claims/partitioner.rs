@@ -17,20 +17,6 @@ use crate::claims::lock::connect;
 use crate::claims::target::Target;
 use crate::fault::Faults;
 
-/// Runs every claim of this file on the target that `$start` yields: see
-/// [`target_claims!`](crate::target_claims).
-#[macro_export]
-macro_rules! partitioner_claims {
-    ($($given:tt)*) => {
-        $crate::target_claims! {
-            [$($given)*],
-            partitioner:
-            shards_are_divided_among_those_who_are_there,
-            a_shard_moves_when_its_work_has_ended,
-        }
-    };
-}
-
 const SHARDS: [&str; 4] = ["a", "b", "c", "d"];
 
 /// Longer than any change takes.
@@ -100,19 +86,4 @@ pub async fn shards_are_divided_among_those_who_are_there(target: &Target) -> Re
     ben.leave().await?;
     assert!(working.borrow().is_empty());
     Ok(())
-}
-
-pub async fn a_shard_moves_when_its_work_has_ended(target: &Target) -> Result<()> {
-    let working = Working::new(watch::Sender::default());
-    let ana = Member::join(target, "ana", &working).await?;
-    have(&working, &[("ana", 4)]).await?;
-    // Each has two or one in between, and no two of them have the same one.
-    let others = [Member::join(target, "ben", &working), Member::join(target, "eva", &working)];
-    let [ben, eva] = others;
-    let (ben, eva) = (ben.await?, eva.await?);
-    ana.leave().await?;
-    have(&working, &[("ben", 2), ("eva", 2)]).await?;
-    ben.leave().await?;
-    have(&working, &[("eva", 4)]).await?;
-    eva.leave().await
 }

@@ -2,8 +2,6 @@
 
 #![expect(missing_docs, reason = "the names are the claims")]
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -14,25 +12,7 @@ use zk_recipes::{ErrorKind, Layout, Options, Release, Semaphore};
 
 use crate::claims::lock::connect;
 use crate::claims::target::Target;
-use crate::fault::{Fault, Faults};
-
-/// Runs every claim of this file on the target that `$start` yields: see
-/// [`target_claims!`](crate::target_claims).
-#[macro_export]
-macro_rules! semaphore_claims {
-    ($($given:tt)*) => {
-        $crate::target_claims! {
-            [$($given)*],
-            semaphore:
-            a_free_permit_costs_five_requests_and_its_end_one,
-            no_more_permits_are_held_than_there_are,
-            permits_whose_replies_were_lost_are_found_again,
-            a_waiter_gets_the_permit_that_was_given_back_while_it_was_cut_off,
-            a_waiter_whose_turn_is_taken_away_is_told,
-            in_kazoos_layout_there_are_never_more_nodes_than_permits,
-        }
-    };
-}
+use crate::fault::Faults;
 
 /// The semaphore of all claims.
 const PATH: &str = "/limits/one";
@@ -72,79 +52,6 @@ pub async fn a_free_permit_costs_five_requests_and_its_end_one(target: &Target) 
         expected.extend((0..permits).map(|_| delete));
         assert_eq!(frames, expected);
     }
-    Ok(())
-}
-
-pub async fn no_more_permits_are_held_than_there_are(target: &Target) -> Result<()> {
-    const PERMITS: u32 = 3;
-    let held = Arc::new(AtomicU32::new(0));
-    let mut tasks = JoinSet::new();
-    for number in 0..4 {
-        let held = Arc::clone(&held);
-        let client = connect(target, &Faults::new()).await?;
-        let semaphore = Semaphore::new(&client, PATH, PERMITS)?;
-        tasks.spawn(async move {
-            for turn in 0..25 {
-                let wanted = 1 + (number + turn) % PERMITS;
-                let permit = semaphore.acquire_many(wanted).await?;
-                let now = held.fetch_add(wanted, Ordering::SeqCst) + wanted;
-                ensure!(now <= PERMITS, "{now} are held");
-                permit.verify().await?;
-                held.fetch_sub(wanted, Ordering::SeqCst);
-                drop(permit);
-                // Whether it gets one or not.
-                if let Some(permit) = semaphore.try_acquire().await? {
-                    let now = held.fetch_add(1, Ordering::SeqCst) + 1;
-                    ensure!(now <= PERMITS, "{now} are held");
-                    tokio::task::yield_now().await;
-                    held.fetch_sub(1, Ordering::SeqCst);
-                    drop(permit);
-                }
-            }
-            Ok(())
-        });
-    }
-    while let Some(done) = timeout(Duration::from_secs(60), tasks.join_next()).await? {
-        done??;
-    }
-    let client = connect(target, &Faults::new()).await?;
-    assert_eq!(nodes(&client, "locks").await?, [""; 0]);
-    Ok(())
-}
-
-pub async fn permits_whose_replies_were_lost_are_found_again(target: &Target) -> Result<()> {
-    let faults = Faults::new();
-    let client = connect(target, &faults).await?;
-    let semaphore = Semaphore::new(&client, PATH, 2)?;
-    semaphore.acquire().await?.release().await?;
-    for fault in [Fault::LoseReply(OpCode::MULTI), Fault::LoseRequest(OpCode::MULTI)] {
-        faults.arm(fault);
-        let permit = semaphore.acquire_many(2).await?;
-        assert!(faults.happened());
-        let mut held = nodes(&client, "leases").await?;
-        held.sort_unstable();
-        let mut ours = permit.leases().iter().map(|lease| lease.node()).collect::<Vec<_>>();
-        ours.sort_unstable();
-        assert_eq!(held, ours);
-        permit.release().await?;
-    }
-    Ok(())
-}
-
-pub async fn a_waiter_gets_the_permit_that_was_given_back_while_it_was_cut_off(
-    target: &Target,
-) -> Result<()> {
-    let (holder, faults) = (connect(target, &Faults::new()).await?, Faults::new());
-    let client = connect(target, &faults).await?;
-    let permit = Semaphore::new(&holder, PATH, 1)?.acquire().await?;
-    let semaphore = Semaphore::new(&client, PATH, 1)?;
-    let waiting = tokio::spawn(async move { semaphore.acquire().await });
-    until(&holder, "leases", 2).await?;
-    faults.arm(Fault::LoseRequest(OpCode::SYNC));
-    assert!(client.sync("/").await.is_err());
-    permit.release().await?;
-    let permit = waiting.await??;
-    assert_eq!(nodes(&client, "leases").await?, [permit.leases()[0].node()]);
     Ok(())
 }
 

@@ -12,19 +12,6 @@ use zk_recipes::{TreeCache, TreeLimits};
 use crate::claims::target::Target;
 use crate::fault::{Fault, Faults};
 
-/// Runs every claim of this file on the target that `$start` yields: see
-/// [`target_claims!`](crate::target_claims).
-#[macro_export]
-macro_rules! tree_cache_claims {
-    ($($given:tt)*) => {
-        $crate::target_claims! {
-            [$($given)*],
-            tree_cache:
-            a_tree_in_memory_is_the_server_s_through_lost_connections,
-        }
-    };
-}
-
 const ROOT: &str = "/services";
 
 /// Waits until the tree has all that this client wrote, and compares it with the server.

@@ -1,0 +1,293 @@
+//! A trial of each recipe between two clients, on any server, and with any request lost.
+//!
+//! A trial says what the recipe has to do there. It does not know which server that is, nor what
+//! happens to the connection of its first client.
+
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use zk_client::{Client, CreateOptions, Op, SessionKeeper};
+use zk_recipes::{
+    Barrier, Cached, Counter, DoubleBarrier, Election, Error, ErrorKind, Freshness, Group, Lock,
+    LockTicket, MultiLock, Owner, Partitioner, ReentrantLock, ReentrantRwLock, Release, RwLock,
+    Semaphore, TreeCache, TreeLimits, retry,
+};
+
+use crate::claims::lock::queued_at;
+use crate::claims::target::Target;
+use crate::fault::{Fault, Faults};
+
+const PLAIN: CreateOptions<'_> = CreateOptions::persistent();
+
+/// For how long something may fail to happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The two clients of a trial. Requests and replies of the first one may be lost.
+#[derive(Debug)]
+pub struct Clients {
+    /// What keeps the session of the first client.
+    pub keeper: SessionKeeper,
+    /// The first client.
+    pub one: Client,
+    /// The second client.
+    pub other: Client,
+}
+
+/// A trial.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial {
+    /// The recipes, as pages name them.
+    pub recipes: &'static str,
+    /// Fails where they do not work.
+    pub run: fn(Clients) -> Running,
+}
+
+/// The future of a trial.
+pub type Running = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+
+/// All trials.
+pub const TRIALS: [Trial; 13] = [
+    Trial { recipes: "`Lock`", run: |it| Box::pin(lock(it)) },
+    Trial { recipes: "`RwLock`", run: |it| Box::pin(shared(it)) },
+    Trial { recipes: "`ReentrantLock`, `ReentrantRwLock`", run: |it| Box::pin(two_level(it)) },
+    Trial { recipes: "`MultiLock`", run: |it| Box::pin(several(it)) },
+    Trial { recipes: "`LockTicket`", run: |it| Box::pin(ticket(it)) },
+    Trial { recipes: "`Semaphore`", run: |it| Box::pin(semaphore(it)) },
+    Trial { recipes: "`Election`", run: |it| Box::pin(election(it)) },
+    Trial { recipes: "`Counter`", run: |it| Box::pin(counter(it)) },
+    Trial { recipes: "`Barrier`, `DoubleBarrier`", run: |it| Box::pin(barriers(it)) },
+    Trial { recipes: "`Group`", run: |it| Box::pin(group(it)) },
+    Trial { recipes: "`Partitioner`", run: |it| Box::pin(partitioner(it)) },
+    Trial { recipes: "`Cached`", run: |it| Box::pin(cached(it)) },
+    Trial { recipes: "`TreeCache`", run: |it| Box::pin(tree(it)) },
+];
+
+/// Runs every trial alone, and then all at once with each request of its first client lost, and
+/// with each reply to one.
+pub async fn sweep(target: &Target) -> Result<()> {
+    let mut runs = Vec::new();
+    for (number, trial) in TRIALS.into_iter().enumerate() {
+        let faults = trial.try_with(target, &format!("{number}"), None).await?;
+        let places = faults.take_sent().1.len();
+        ensure!(places > 1, "{} sends {places} requests", trial.recipes);
+        for place in 0..places {
+            for fault in [Fault::LoseRequestAt(place), Fault::LoseReplyAt(place)] {
+                let (target, node) = (target.clone(), format!("{number}-{fault:?}"));
+                runs.push(tokio::spawn(async move {
+                    let faults = trial.try_with(&target, &node, Some(fault)).await?;
+                    anyhow::Ok(faults.happened())
+                }));
+            }
+        }
+    }
+    let (mut happened, mut broken) = (0, Vec::new());
+    for run in &mut runs {
+        match run.await? {
+            Ok(has_happened) => happened += usize::from(has_happened),
+            Err(error) => broken.push(format!("{error:#}")),
+        }
+    }
+    println!("{happened} requests and replies of {} were lost", runs.len());
+    ensure!(broken.is_empty(), "{broken:#?}");
+    // What is sent behind the wait for another one may differ from run to run.
+    ensure!(happened > runs.len() * 9 / 10, "{happened} faults of {}", runs.len());
+    Ok(())
+}
+
+impl Trial {
+    /// Tries the recipe below a new node, and with one fault.
+    async fn try_with(self, target: &Target, node: &str, fault: Option<Fault>) -> Result<Faults> {
+        let part = target.divided(&[node]).await?.remove(0);
+        let faults = Faults::over(part.way());
+        fault.into_iter().for_each(|fault| faults.arm(fault));
+        let keeper = part.builder().connector(faults.clone()).keep(&part.servers()).await?;
+        let (one, other) = (keeper.client().await?, part.connect().await?);
+        let trying = tokio::spawn((self.run)(Clients { keeper: keeper.clone(), one, other }));
+        let ended = timeout(PATIENCE, trying).await.context("it waits for ever");
+        ended.and_then(|it| it?).with_context(|| format!("{} with {fault:?}", self.recipes))?;
+        keeper.close().await;
+        Ok(faults)
+    }
+}
+
+/// Gives something back. Where the reply is lost, nobody knows yet that it is.
+async fn gives_back(released: impl Future<Output = Result<Release, Error>>) -> Result<()> {
+    match released.await {
+        Ok(Release::Released) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::Unconfirmed => Ok(()),
+        ended => anyhow::bail!("{ended:?}"),
+    }
+}
+
+/// The lock goes to and fro between the clients, with tokens that grow.
+async fn lock(Clients { one, other, .. }: Clients) -> Result<()> {
+    let (mut lock, mut next) = (Lock::new(&one, "/lock")?, Lock::new(&other, "/lock")?);
+    let mut held = lock.acquire().await?;
+    for _ in 0..3 {
+        let behind = next.clone();
+        let waiting = tokio::spawn(async move { behind.acquire().await });
+        queued_at(&other, "/lock", 2).await?;
+        ensure!(!waiting.is_finished(), "two hold it");
+        let token = held.token();
+        gives_back(held.release()).await?;
+        held = waiting.await??;
+        ensure!(held.token() > token);
+        retry(|| held.verify()).await?;
+        std::mem::swap(&mut lock, &mut next);
+    }
+    other.create("/balance", b"100", &PLAIN).await?;
+    held.fenced(Op::set_data("/balance", b"70", None)).await?;
+    gives_back(held.release()).await
+}
+
+async fn shared(Clients { one, other, .. }: Clients) -> Result<()> {
+    let (lock, others) = (RwLock::new(&one, "/lock")?, RwLock::new(&other, "/lock")?);
+    let reads = (lock.read().await?, others.read().await?);
+    ensure!(others.try_write().await?.is_none());
+    gives_back(reads.0.release()).await?;
+    gives_back(reads.1.release()).await?;
+    let written = others.write().await?;
+    let waiting = tokio::spawn(async move { lock.write().await });
+    queued_at(&other, "/lock", 2).await?;
+    gives_back(written.downgrade().await?.release()).await?;
+    gives_back(waiting.await??.release()).await
+}
+
+async fn two_level(Clients { one, .. }: Clients) -> Result<()> {
+    let owner = Owner::new();
+    let reentrant = ReentrantLock::new(&one, "/lock")?;
+    let outer = reentrant.acquire(&owner).await?;
+    ensure!(reentrant.acquire(&owner).await?.depth() == 2);
+    gives_back(outer.release()).await?;
+    let reentrant = ReentrantRwLock::new(&one, "/shared")?;
+    gives_back(reentrant.write(&owner).await?.release()).await
+}
+
+async fn several(Clients { one, other, .. }: Clients) -> Result<()> {
+    let both = MultiLock::new(&one, ["/a", "/b"])?.acquire().await?;
+    let second = Lock::new(&other, "/b")?;
+    ensure!(second.try_acquire().await?.is_none());
+    gives_back(both.release()).await?;
+    gives_back(second.acquire().await?.release()).await
+}
+
+/// A lock that another process takes over, with its session.
+async fn ticket(Clients { keeper, one, other }: Clients) -> Result<()> {
+    let guard = Lock::new(&one, "/lock")?.acquire().await?;
+    let ticket = guard.into_ticket()?.to_secret().parse::<LockTicket>()?;
+    keeper.client().await?.detach().await.context("a session")?;
+    ensure!(other.exists(ticket.node()).await?.is_some());
+    Ok(())
+}
+
+async fn semaphore(Clients { one, other, .. }: Clients) -> Result<()> {
+    let (semaphore, others) =
+        (Semaphore::new(&one, "/limit", 2)?, Semaphore::new(&other, "/limit", 2)?);
+    let permit = semaphore.acquire_many(2).await?;
+    ensure!(others.try_acquire().await?.is_none());
+    gives_back(permit.release()).await?;
+    let permit = others.acquire_many(2).await?;
+    let waiting = tokio::spawn(async move { semaphore.acquire().await });
+    queued_at(&other, "/limit/leases", 3).await?;
+    gives_back(permit.release()).await?;
+    gives_back(waiting.await??.release()).await
+}
+
+async fn election(Clients { one, other, .. }: Clients) -> Result<()> {
+    let (election, others) = (Election::new(&one, "/leader")?, Election::new(&other, "/leader")?);
+    let leader = election.campaign().await?;
+    ensure!(others.candidates().await?.len() == 1);
+    let waiting = tokio::spawn(async move { others.campaign().await });
+    queued_at(&other, "/leader", 2).await?;
+    let token = leader.token();
+    gives_back(leader.release()).await?;
+    let next = waiting.await??;
+    ensure!(next.token() > token);
+    gives_back(next.release()).await
+}
+
+async fn counter(Clients { one, other, .. }: Clients) -> Result<()> {
+    let (counter, others) = (Counter::new(&one, "/counter")?, Counter::new(&other, "/counter")?);
+    ensure!(counter.add(3).await? == 3);
+    ensure!(others.add(4).await? == 7);
+    // It is refused at first, since the other one has written.
+    ensure!(counter.add(1).await? == 8);
+    ensure!(others.get_latest().await? == 8);
+    Ok(())
+}
+
+async fn barriers(Clients { one, other, .. }: Clients) -> Result<()> {
+    let (barrier, others) = (Barrier::new(&one, "/barrier")?, Barrier::new(&other, "/barrier")?);
+    barrier.close().await?;
+    let (passed, opened) = tokio::join!(others.wait(), async { barrier.open().await });
+    passed.and(opened)?;
+    let rounds = async |client: &Client| {
+        let barrier = DoubleBarrier::new(client, "/rounds", 2)?;
+        let mut numbers = Vec::new();
+        for _ in 0..2 {
+            let mut round = barrier.enter().await?;
+            numbers.push(round.number());
+            round.leave().await?;
+        }
+        anyhow::Ok(numbers)
+    };
+    let (numbers, same) = tokio::try_join!(rounds(&one), rounds(&other))?;
+    ensure!(numbers == same && numbers[0] < numbers[1], "{numbers:?} and {same:?}");
+    Ok(())
+}
+
+async fn group(Clients { one, other, .. }: Clients) -> Result<()> {
+    let (group, others) = (Group::new(&one, "/group")?, Group::new(&other, "/group")?);
+    let membership = group.join("a", "here").await?;
+    let members = others.members().await?.members;
+    ensure!(members.len() == 1 && members[0].data == b"here");
+    ensure!(others.try_join("a", "there").await?.is_none());
+    let takes = others.take_over("a", "there").await?;
+    ensure!(takes.token() > membership.token());
+    let members = group.members().await?.members;
+    ensure!(members.len() == 1 && members[0].data == b"there");
+    gives_back(takes.leave()).await
+}
+
+async fn partitioner(Clients { one, .. }: Clients) -> Result<()> {
+    let (started, begun) = oneshot::channel();
+    let started = Mutex::new(Some(started));
+    let stop = async { begun.await.expect("it has begun") };
+    let work = async |_| {
+        let started = started.lock().expect("no panic").take();
+        started.into_iter().for_each(|it| it.send(()).expect("somebody waits"));
+    };
+    Ok(Partitioner::new(&one, "/work", ["only"])?.run_until("worker", stop, work).await?)
+}
+
+async fn cached(Clients { keeper, other, .. }: Clients) -> Result<()> {
+    let (mut value, following) = Cached::follow(&keeper, "/value")?;
+    let following = tokio::spawn(following);
+    other.create("/value", b"", &PLAIN).await?;
+    for data in ["7", "8", "9"] {
+        other.set_data("/value", data.as_bytes(), None).await?;
+        let shows = |it: &Cached| {
+            it.freshness == Freshness::Current && it.node.as_ref().is_some_and(|it| it.data == data)
+        };
+        value.wait_for(shows).await?;
+    }
+    drop(value);
+    Ok(following.await??)
+}
+
+async fn tree(Clients { keeper, other, .. }: Clients) -> Result<()> {
+    let (tree, following) = TreeCache::follow(&keeper, "/", TreeLimits::default())?;
+    let following = tokio::spawn(following);
+    let mut status = tree.status();
+    status.wait_for(|status| status.freshness == Freshness::Current).await?;
+    for leaf in ["/a", "/b", "/c"] {
+        other.create(leaf, b"", &PLAIN).await?;
+        status.wait_for(|_| tree.get(leaf).is_some()).await?;
+    }
+    following.abort();
+    Ok(())
+}
