@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use zk_client::{
-    Client, CreateOptions, EventType, StreamEvent, WatchMode, WatchStream, WatchedEvent, Watcher,
+    Client, CreateOptions, EventType, StreamEvent, WatchMode, WatchStream, WatchedEvent,
 };
 
 use crate::relay::Relay;
@@ -31,30 +31,26 @@ fn builder() -> zk_client::ClientBuilder {
     Client::builder().session_timeout(Duration::from_secs(15))
 }
 
-/// The counts of `mntr`, less the connection that asks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Counts {
-    connections: u64,
-    ephemerals: u64,
-    watches: u64,
-    nodes: u64,
-}
+/// What `mntr` counts: connections, ephemeral nodes, watches and nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counts([u64; 4]);
 
 impl Counts {
     async fn of(address: &str) -> Result<Self> {
         let answer = four_letter(address, "mntr").await?;
         let lines = answer.lines().filter_map(|line| line.split_once('\t'));
         let counts = lines.collect::<BTreeMap<_, _>>();
-        let count = |key: &str| -> Result<u64> {
-            let count = counts.get(key).with_context(|| format!("no {key}: {answer}"))?;
-            Ok(count.trim().parse()?)
-        };
-        Ok(Self {
-            connections: count("zk_num_alive_connections")?,
-            ephemerals: count("zk_ephemerals_count")?,
-            watches: count("zk_watch_count")?,
-            nodes: count("zk_znode_count")?,
-        })
+        let mut found = [0; 4];
+        let keys = ["num_alive_connections", "ephemerals_count", "watch_count", "znode_count"];
+        for (found, key) in found.iter_mut().zip(keys) {
+            let count = counts.get(&*format!("zk_{key}"));
+            *found = count.with_context(|| format!("no {key}: {answer}"))?.trim().parse()?;
+        }
+        Ok(Self(found))
+    }
+
+    fn watches(&self) -> u64 {
+        self.0[2]
     }
 
     /// Asks until the counts are these, and fails with the last counts otherwise.
@@ -67,10 +63,8 @@ impl Counts {
             }
             anyhow::Ok(())
         };
-        match timeout(DEADLINE, same).await {
-            Ok(asked) => asked,
-            Err(_) => anyhow::bail!("{self:?} became {last:?}"),
-        }
+        let came = timeout(DEADLINE, same).await;
+        came.with_context(|| format!("{self:?} became {last:?}"))?
     }
 }
 
@@ -147,7 +141,7 @@ pub async fn ten_thousand_dropped_watchers_leave_no_watch(address: &str) -> Resu
     }
     ensure!(client.stats().watches == 10_000 && client.stats().streams == 1_000);
     let held = Counts::of(address).await?;
-    ensure!(held.watches > before.watches + 6_000, "{held:?}");
+    ensure!(held.watches() > before.watches() + 6_000, "{held:?}");
     drop((watchers, streams));
     client.sync("/").await?;
     at_rest(&client)?;
@@ -187,6 +181,20 @@ const KIND: usize = 10_000;
 /// One in this many of them changes while the client is disconnected.
 const CHANGED: usize = 10;
 
+/// Changes the watched nodes, from this one on and with the same distance between them.
+async fn change(by: &Client, first: usize) -> Result<()> {
+    for kind in ["/d", "/e", "/c", "/p", "/r"] {
+        let at = |n| format!("{kind}/{}", first + n * CHANGED);
+        let create = |path: String| by.create(&path, b"", &PERSISTENT);
+        match kind {
+            "/d" | "/p" => drop(all(KIND / CHANGED, |n| by.set_data(&at(n), b"x", None)).await?),
+            "/e" => drop(all(KIND / CHANGED, |n| create(at(n))).await?),
+            _ => drop(all(KIND / CHANGED, |n| create(at(n) + "/x")).await?),
+        }
+    }
+    Ok(())
+}
+
 pub async fn fifty_thousand_watches_come_through_a_reconnect(address: &str) -> Result<()> {
     let other = builder().connect(address).await?;
     for kind in ["/d", "/e", "/c", "/p", "/r"] {
@@ -199,11 +207,8 @@ pub async fn fifty_thousand_watches_come_through_a_reconnect(address: &str) -> R
     let client = builder().connect(&relay.address()?).await?;
     let before = Counts::of(address).await?;
     let data = all(KIND, |n| client.get_data_and_watch(&format!("/d/{n}"))).await?;
-    let data: Vec<Watcher> = data.into_iter().map(|(_, watcher)| watcher).collect();
     let exist = all(KIND, |n| client.exists_and_watch(&format!("/e/{n}"))).await?;
-    let exist: Vec<Watcher> = exist.into_iter().map(|(_, watcher)| watcher).collect();
     let child = all(KIND, |n| client.get_children_and_watch(&format!("/c/{n}"))).await?;
-    let child: Vec<Watcher> = child.into_iter().map(|(_, watcher)| watcher).collect();
     let persistent = WatchMode::Persistent;
     let mut one = all(KIND, |n| client.watch(&format!("/p/{n}"), persistent)).await?;
     let recursive = WatchMode::PersistentRecursive;
@@ -211,20 +216,13 @@ pub async fn fifty_thousand_watches_come_through_a_reconnect(address: &str) -> R
     let armed = Counts::of(address).await?;
     // A persistent watch is on data and children, and counts for both. Before 3.9 a recursive one
     // does too.
-    let tables = [6, 7].map(|tables| before.watches + tables * KIND as u64);
-    ensure!(tables.contains(&armed.watches), "{armed:?}");
+    let tables = [6, 7].map(|tables| before.watches() + tables * KIND as u64);
+    ensure!(tables.contains(&armed.watches()), "{armed:?}");
 
     relay.cut();
     let mut states = client.states();
     states.wait_for(|state| !state.is_connected()).await?;
-    let changed = |n: usize| n * CHANGED;
-    all(KIND / CHANGED, |n| other.set_data(&format!("/d/{}", changed(n)), b"x", None)).await?;
-    all(KIND / CHANGED, |n| other.create(&format!("/e/{}", changed(n)), b"", &PERSISTENT)).await?;
-    all(KIND / CHANGED, |n| other.create(&format!("/c/{}/x", changed(n)), b"", &PERSISTENT))
-        .await?;
-    all(KIND / CHANGED, |n| other.set_data(&format!("/p/{}", changed(n)), b"x", None)).await?;
-    all(KIND / CHANGED, |n| other.create(&format!("/r/{}/x", changed(n)), b"", &PERSISTENT))
-        .await?;
+    change(&other, 0).await?;
     relay.mend();
     states.wait_for(|state| state.is_connected()).await?;
     client.sync("/").await?;
@@ -232,13 +230,14 @@ pub async fn fifty_thousand_watches_come_through_a_reconnect(address: &str) -> R
     ensure!(stats.totals.connections == 2, "armed at the first attempt: {stats:?}");
 
     // The changes in between are reported, as far as servers report them; else that is reported.
-    let kinds = [EventType::NODE_DATA_CHANGED, EventType::NODE_CREATED];
-    let [set, created] = kinds;
+    let [set, created] = [EventType::NODE_DATA_CHANGED, EventType::NODE_CREATED];
     let children = EventType::NODE_CHILDREN_CHANGED;
     let mut rest = Vec::new();
-    for (watchers, folder, kind) in
-        [(data, "/d", set), (exist, "/e", created), (child, "/c", children)]
-    {
+    for (watchers, folder, kind) in [
+        (data.into_iter().map(|it| it.1).collect::<Vec<_>>(), "/d", set),
+        (exist.into_iter().map(|it| it.1).collect(), "/e", created),
+        (child.into_iter().map(|it| it.1).collect(), "/c", children),
+    ] {
         for (n, mut watcher) in watchers.into_iter().enumerate() {
             if n % CHANGED == 0 {
                 let event = timeout(DEADLINE, watcher.changed()).await??;
@@ -256,15 +255,11 @@ pub async fn fifty_thousand_watches_come_through_a_reconnect(address: &str) -> R
 
     // All the other watches are set, on the server as well, and see later changes.
     let fired = 3 * (KIND / CHANGED);
-    let now = Counts::of(address).await?;
-    Counts { watches: armed.watches - fired as u64, ..now }.come_to(address).await?;
+    let mut now = Counts::of(address).await?;
+    now.0[2] = armed.watches() - fired as u64;
+    now.come_to(address).await?;
     ensure!(client.stats().watches == 3 * KIND - fired && client.stats().streams == 2 * KIND);
-    let last = |n: usize| n * CHANGED + CHANGED - 1;
-    all(KIND / CHANGED, |n| other.set_data(&format!("/d/{}", last(n)), b"x", None)).await?;
-    all(KIND / CHANGED, |n| other.create(&format!("/e/{}", last(n)), b"", &PERSISTENT)).await?;
-    all(KIND / CHANGED, |n| other.create(&format!("/c/{}/x", last(n)), b"", &PERSISTENT)).await?;
-    all(KIND / CHANGED, |n| other.set_data(&format!("/p/{}", last(n)), b"x", None)).await?;
-    all(KIND / CHANGED, |n| other.create(&format!("/r/{}/x", last(n)), b"", &PERSISTENT)).await?;
+    change(&other, CHANGED - 1).await?;
     for (watcher, n, folder, kind) in &mut rest {
         if *n % CHANGED == CHANGED - 1 {
             let event = timeout(DEADLINE, watcher.changed()).await??;

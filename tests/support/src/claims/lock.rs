@@ -304,15 +304,6 @@ pub async fn one_ticket_at(servers: [&Target; 2]) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_lock_on_the_root_of_a_missing_chroot_is_refused(target: &Target) -> Result<()> {
-    for path in ["/", "/locks"] {
-        let client = target.builder().connect_lazily(&format!("{}/missing", target.servers()))?;
-        let error = Lock::new(&client, path)?.acquire().await.expect_err("no chroot");
-        assert!(error.client().is_some_and(zk_client::Error::is_no_node), "{error}");
-    }
-    Ok(())
-}
-
 pub async fn a_guard_is_released_by_dropping_it_on_a_plain_thread(target: &Target) -> Result<()> {
     let client = connect(target, &Faults::new()).await?;
     let guard = Lock::new(&client, LOCK)?.acquire().await?;

@@ -156,7 +156,6 @@ macro_rules! lock_claims {
             a_waiter_whose_watch_was_used_up_before_its_node_was_deleted_is_no_owner,
             a_waiter_behind_a_guard_of_its_own_session_is_no_owner_when_that_is_closed,
             of_two_processes_with_one_ticket_one_gets_the_lock,
-            a_lock_on_the_root_of_a_missing_chroot_is_refused,
             a_guard_is_released_by_dropping_it_on_a_plain_thread,
             a_guard_keeps_the_session_of_a_dropped_client,
             errors_name_the_path_and_the_reason,
