@@ -4,10 +4,8 @@
 use zk_embedded::{Change, Commit, Zxid};
 use zk_recipes::Barrier;
 
-use super::check::PROMPT;
-use super::clock::now;
-use super::judge::{self, LockRequest};
-use super::work::{Job, unless_given_up};
+use super::judge::LockRequest;
+use super::work::Job;
 
 /// The node of the barrier, in the folder where the operator deletes and writes.
 pub(super) const BARRIER: &str = "/locks/simulated/barrier";
@@ -49,21 +47,15 @@ impl Job {
                 Act::Wait => barrier.wait().await.map(|()| true),
             }
         };
-        match unless_given_up(&self.trial, who, polls, acting).await {
-            Some(Ok(is_open)) => self.saw_barrier(act, &request, since, is_open),
-            Some(Err(error)) => judge::failed(&self.trial, &request, &error),
-            None => self.trial.count("acquires cancelled"),
+        if let Some(is_open) = self.get(&request, polls, acting).await {
+            self.saw_barrier(act, &request, since, is_open);
         }
     }
 
     /// Checks that the barrier was open, or closed, at a moment since the request was made, and
     /// that a task that waited for that moment passes promptly.
     fn saw_barrier(&self, act: Act, request: &LockRequest, since: Zxid, is_open: bool) {
-        if act == Act::Wait {
-            self.trial.serves(self.who.name);
-        }
-        let is_reliable = self.trial.is_reliable(request.at);
-        let mut world = self.trial.world.lock().unwrap();
+        let world = &mut *self.trial.world.lock().unwrap();
         let first = first_moment(world.net.core.history(), since, is_open);
         let (who, journal) = (self.who, &mut world.journal);
         journal.note(|| format!("{who} is done: {act:?}, open: {is_open}, {first:?}"));
@@ -82,12 +74,11 @@ impl Job {
         if act != Act::Wait {
             return;
         }
+        self.trial.serves(who.name);
         if first > since {
             journal.count("waits that were worth it");
         }
-        let from = journal.times.get(&first).map_or(request.at, |at| request.at.max(*at));
-        let waited = now().saturating_duration_since(from);
-        if is_reliable && waited > PROMPT {
+        if let Some(waited) = self.waited(request, journal.times.get(&first).copied()) {
             journal.violate(format!("{who} passes {waited:?} after it could"));
         }
     }

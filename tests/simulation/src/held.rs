@@ -1,19 +1,26 @@
 //! What tasks believe that they have, apart from locks: permits, places in rounds and memberships.
 
-use zk_embedded::SessionId;
-use zk_recipes::{Error, ErrorKind, LockState, Release};
+use std::ops::Range;
+use std::time::{Duration, Instant};
 
+use zk_embedded::SessionId;
+use zk_recipes::{Error, ErrorKind, Hold, LockState, Release};
+
+use super::check::PROMPT;
+use super::clock::now;
 use super::journal::Journal;
-use super::judge;
+use super::judge::{self, LockRequest};
+use super::locks::{Patience, in_time};
 use super::network::World;
-use super::work::{Job, for_polls};
+use super::process::{Phase, Progress, Trial};
+use super::work::{Job, for_polls, unless_given_up};
 
 /// Nodes by which a task has something.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     pub(super) who: String,
     process: usize,
-    session: SessionId,
+    pub(super) session: SessionId,
     /// The nodes, with the transactions that created them.
     pub(super) nodes: Vec<(String, i64)>,
     /// True until it is given back or known to be lost.
@@ -22,54 +29,155 @@ pub(super) struct Held {
 }
 
 impl Held {
-    pub(super) fn new<'n>(job: &Job, world: &World, nodes: impl Iterator<Item = &'n str>) -> Self {
-        let node = |path: &str| (path.to_owned(), world.journal.created(path).unwrap_or_default());
-        Self {
-            who: job.who.to_string(),
-            process: job.who.name.0,
-            session: job.client.session().unwrap().id,
-            nodes: nodes.map(node).collect(),
-            is_believed: true,
-            is_lost: false,
-        }
+    /// True if all its nodes exist.
+    pub(super) fn is_alive(&self, journal: &Journal) -> bool {
+        self.nodes.iter().all(|(node, czxid)| journal.is_alive(node, *czxid))
     }
 
-    /// True if the task believes in it, and rightly.
-    pub(super) fn is_valid(&self, journal: &Journal) -> bool {
-        self.is_believed && self.nodes.iter().all(|(node, czxid)| journal.is_alive(node, *czxid))
+    /// True if its own session has deleted a node of it. The end of a session deletes nodes in its
+    /// name, too.
+    pub(super) fn has_released(&self, world: &World) -> bool {
+        let mut ends = self.nodes.iter().filter_map(|(node, at)| world.journal.end(node, *at));
+        world.net.core.sessions().contains(&self.session)
+            && ends.any(|(_, by)| by == Some(self.session))
+    }
+
+    /// True if its session is over, and its process cannot but know that.
+    pub(super) fn has_no_session(&self, world: &World) -> bool {
+        !world.net.core.sessions().contains(&self.session)
+            && !world.may_be_unaware(self.process)
+            && !world.journal.ended_early.contains(&self.session)
+    }
+}
+
+impl Progress {
+    /// All in which tasks believe, and rightly.
+    pub(super) fn valid(&self, journal: &Journal) -> Vec<&Held> {
+        self.held.iter().filter(|held| held.is_believed && held.is_alive(journal)).collect()
+    }
+}
+
+impl Trial {
+    /// Compares what is reported of something with the server's state.
+    pub(super) fn look_at(&self, held: usize, said: LockState) {
+        let held = &mut self.progress.lock().unwrap().held[held];
+        let world = &mut *self.world.lock().unwrap();
+        let (who, nodes) = (&held.who, &held.nodes);
+        let what = match said {
+            LockState::Lost(loss) => {
+                if !held.is_lost {
+                    world.journal.count("losses told");
+                    world.journal.note(|| format!("{who} has lost {nodes:?}: {loss}"));
+                }
+                (held.is_lost, held.is_believed) = (true, false);
+                return;
+            }
+            _ if held.is_lost => format!("{nodes:?} was lost and is {said:?} again"),
+            _ if held.has_no_session(world) => {
+                format!("{said:?}, of {}, which is over", held.session)
+            }
+            _ if held.has_released(world) => format!("{said:?}, and has deleted {nodes:?} itself"),
+            _ => return,
+        };
+        world.journal.violate(format!("{who}: {what}"));
     }
 }
 
 impl Job {
-    /// Compares what is reported of something with the server's state.
-    pub(super) fn look_at(&self, held: usize, said: LockState) {
-        let who = self.who;
-        let mut progress = self.trial.progress.lock().unwrap();
-        let mut world = self.trial.world.lock().unwrap();
-        let Held { process, session, nodes, is_lost, is_believed, .. } = &mut progress.held[held];
-        let session_lives = world.net.core.sessions().contains(session);
-        let is_unaware = world.may_be_unaware(*process);
-        let journal = &mut world.journal;
-        let by_itself = nodes.iter().find(|(node, czxid)| {
-            journal.end(node, *czxid).is_some_and(|(_, by)| by == Some(*session)) && session_lives
-        });
-        match said {
-            LockState::Lost(loss) => {
-                if !*is_lost {
-                    journal.count("losses told");
-                    journal.note(|| format!("{who} has lost {nodes:?}: {loss}"));
-                }
-                (*is_lost, *is_believed) = (true, false);
-            }
-            _ if *is_lost => journal.violate(format!("{who}: what was lost is {said:?} again")),
-            _ if !session_lives && !is_unaware && !journal.ended_early.contains(session) => {
-                journal.violate(format!("{who}: {said:?}, of {session}, which is over"));
-            }
-            _ if by_itself.is_some() => {
-                journal.violate(format!("{who}: {said:?}, and has deleted {by_itself:?} itself"));
-            }
-            _ => {}
+    /// Waits for something that the task asks for, and judges why it does not get it.
+    pub(super) async fn get<T>(
+        &self,
+        request: &LockRequest,
+        polls: u64,
+        asked: impl Future<Output = Result<T, Error>>,
+    ) -> Option<T> {
+        match unless_given_up(&self.trial, self.who, polls, asked).await {
+            Some(Ok(got)) => return Some(got),
+            Some(Err(error)) => judge::failed(&self.trial, request, &error),
+            None => self.trial.count("acquires cancelled"),
         }
+        None
+    }
+
+    /// Records that the task has got what it asked for, and judges its first moment.
+    pub(super) fn begins(&self, request: &LockRequest, state: LockState, left: Duration) {
+        self.trial.serves(self.who.name);
+        judge::begins(&self.trial, request, &self.client, request.at, state, left);
+    }
+
+    /// Records what the task has got. Then it is compared with what all tasks have; it is the last.
+    pub(super) fn has(&self, holds: &[Hold], check: impl FnOnce(&Progress, &mut World)) -> usize {
+        let progress = &mut *self.trial.progress.lock().unwrap();
+        let world = &mut *self.trial.world.lock().unwrap();
+        let nodes = holds.iter().map(|hold| (hold.node().to_owned(), hold.token().czxid()));
+        progress.held.push(Held {
+            who: self.who.to_string(),
+            process: self.who.name.0,
+            session: self.client.session().unwrap().id,
+            nodes: nodes.collect(),
+            is_believed: true,
+            is_lost: false,
+        });
+        world.journal.count("grants");
+        check(progress, world);
+        progress.held.len() - 1
+    }
+
+    /// For how long the task has waited, if that is too long after something that it asked for
+    /// could be had.
+    pub(super) fn waited(&self, request: &LockRequest, since: Option<Instant>) -> Option<Duration> {
+        let waited = now() - since.map_or(request.at, |since| request.at.max(since));
+        (waited > PROMPT && self.trial.is_reliable(request.at)).then_some(waited)
+    }
+
+    /// Has something for a while, and looks at it now and then.
+    pub(super) async fn stay_with(
+        &mut self,
+        held: usize,
+        times: Range<u64>,
+        state: impl Fn() -> LockState,
+    ) {
+        for _ in 0..self.random.within(times) {
+            tokio::time::sleep(self.random.millis(0..60)).await;
+            self.trial.look_at(held, state());
+        }
+    }
+
+    /// Asks for something once, in one of the ways in which users do. Of ten requests, these only
+    /// try, these wait for a limited time, and this one is given up.
+    pub(super) async fn ask<G, F: Future<Output = Result<G, Error>>>(
+        &mut self,
+        what: String,
+        (tries, waits_for, gives_up): (Range<u64>, Range<u64>, u64),
+        acquire: impl Future<Output = Result<G, Error>>,
+        acquire_within: impl FnOnce(Duration) -> F,
+        try_acquire: impl Future<Output = Result<Option<G>, Error>>,
+    ) -> Option<(G, LockRequest)> {
+        let (who, request, drawn) = (self.who, self.request(), self.random.within(0..10));
+        let (patience, polls) = match drawn {
+            _ if tries.contains(&drawn) && self.trial.phase() == Phase::Storm => {
+                (Patience::Tries, u64::MAX)
+            }
+            _ if !self.is_storm() => (Patience::Waits, u64::MAX),
+            _ if waits_for.contains(&drawn) => {
+                (Patience::Within(self.random.millis(0..300)), u64::MAX)
+            }
+            _ if drawn == gives_up => (Patience::Waits, self.random.within(1..12)),
+            _ => (Patience::Waits, u64::MAX),
+        };
+        self.trial.note(|| format!("{who} asks for {what}: {patience:?}, {polls}"));
+        let asked = async {
+            match patience {
+                Patience::Waits => acquire.await.map(Some),
+                Patience::Within(time) => in_time(acquire_within(time).await),
+                Patience::Tries => try_acquire.await,
+            }
+        };
+        let got = self.get(&request, polls, asked).await?;
+        if got.is_none() {
+            self.trial.count("acquires cancelled");
+        }
+        got.map(|got| (got, request))
     }
 
     /// Records that something is about to be given back.
@@ -103,12 +211,7 @@ impl Job {
         match released {
             Ok(Release::Released) => {
                 let nodes = self.trial.progress.lock().unwrap().held[held].nodes.clone();
-                let world = self.trial.world.lock().unwrap();
-                let left = nodes.iter().find(|(node, at)| world.journal.is_alive(node, *at));
-                drop(world);
-                if let Some((node, _)) = left {
-                    self.violate(format!("{node} is there after its release"));
-                }
+                nodes.iter().for_each(|(node, czxid)| self.is_gone(node, *czxid));
             }
             Ok(_) => self.trial.count("releases of what was lost"),
             Err(error) if error.kind() == ErrorKind::Unconfirmed => {

@@ -7,7 +7,7 @@ use zk_recipes::{Election, Guard, LockState, StepDown};
 use super::journal::FOLDER;
 use super::judge;
 use super::process::Trial;
-use super::work::{Job, unless_given_up};
+use super::work::Job;
 
 /// A term, for as long as the work under it runs.
 struct Term {
@@ -24,22 +24,19 @@ impl Drop for Term {
 impl Job {
     /// Takes part in the election until the work is done.
     pub(super) async fn lead(&mut self) {
-        tokio::time::sleep(self.random.millis(0..60)).await;
         let step_down = match self.random.percent(50) {
             true => StepDown::Suspended,
             false => StepDown::Deadline,
         };
         let election = Election::new(&self.client, FOLDER).unwrap().step_down(step_down);
-        let (who, request) = (self.who, self.request());
-        let polls = self.polls(10, 12);
+        let (who, request, polls) = (self.who, self.request(), self.polls(10, 12));
         self.trial.note(|| format!("{who} is a candidate: {step_down:?}, {polls}"));
-        let (trial, client) = (Arc::clone(&self.trial), self.client.clone());
         let mut random = self.random.fork();
         let mut terms = 0;
         let work = |guard: Arc<Guard>| {
             terms += 1;
-            let grant = judge::granted(&trial, &request, &client, &guard, None);
-            let term = Term { trial: Arc::clone(&trial), grant };
+            let grant = judge::granted(&self.trial, &request, &self.client, &guard, None);
+            let term = Term { trial: Arc::clone(&self.trial), grant };
             let mut random = random.fork();
             async move {
                 for _ in 0..random.within(1..6) {
@@ -48,10 +45,8 @@ impl Job {
                 }
             }
         };
-        match unless_given_up(&self.trial, who, polls, election.lead(work)).await {
-            Some(Ok(())) => self.trial.count("terms to the end"),
-            Some(Err(error)) => judge::failed(&self.trial, &request, &error),
-            None => self.trial.count("acquires cancelled"),
+        if self.get(&request, polls, election.lead(work)).await.is_some() {
+            self.trial.count("terms to the end");
         }
         if terms > 1 {
             self.trial.count("terms after another");
@@ -69,8 +64,8 @@ impl Term {
             _ => false,
         };
         if must_end {
-            let what = format!("{} works on although its term is {said:?}", guard.node());
-            self.trial.world.lock().unwrap().journal.violate(what);
+            let node = guard.node();
+            self.trial.violate(format!("{node} works on although its term is {said:?}"));
         }
         judge::look(&self.trial, self.grant, guard);
     }

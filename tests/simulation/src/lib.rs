@@ -45,6 +45,8 @@ mod requeue;
 
 mod held;
 
+mod nodes;
+
 mod permits;
 
 mod several;

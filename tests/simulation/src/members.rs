@@ -2,17 +2,17 @@
 //! views: one member for an id, and each view is the group at its epoch.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::slice;
 
-use zk_embedded::{Change, Commit, SessionId, Zxid};
-use zk_recipes::{Group, Member, Members, Membership, View};
+use zk_embedded::{Commit, Zxid};
+use zk_recipes::{Group, Hold, Member, Members, Membership, View};
 
-use super::held::Held;
 use super::journal::FOLDER;
 use super::judge;
 use super::network::World;
+use super::nodes::{Known, nodes_at};
 use super::process::{Phase, Progress};
-use super::work::{Job, unless_given_up};
+use super::work::Job;
 
 /// Few, so that several tasks want the same one.
 const IDS: [&str; 3] = ["ana", "ben", "eva"];
@@ -28,7 +28,6 @@ impl Job {
     /// Is a member for a while, or observes the group. Who has been a member often enough in the
     /// calm stays until it is over.
     pub(super) async fn be_member(&mut self) {
-        tokio::time::sleep(self.random.millis(0..60)).await;
         let group = Group::new(&self.client, FOLDER).unwrap();
         let turns = self.trial.progress.lock().unwrap().served.get(&self.who.name).copied();
         if turns.is_some_and(|turns| turns >= self.trial.turns()) {
@@ -56,24 +55,16 @@ impl Job {
                 Entrance::TakesOver => group.take_over(id, data).await.map(Some),
             }
         };
-        match unless_given_up(&self.trial, who, polls, joining).await {
-            Some(Ok(Some(member))) => {
+        match self.get(&request, polls, joining).await {
+            Some(Some(member)) => {
                 if matches!(entrance, Entrance::TakesOver) {
                     self.trial.count("takeovers");
                 }
-                judge::begins(
-                    &self.trial,
-                    &request,
-                    &self.client,
-                    request.at,
-                    member.state(),
-                    member.remaining(),
-                );
+                self.begins(&request, member.state(), member.remaining());
                 self.be_joined(member).await;
             }
-            Some(Ok(None)) => self.trial.count("tries in vain"),
-            Some(Err(error)) => judge::failed(&self.trial, &request, &error),
-            None => self.trial.count("acquires cancelled"),
+            Some(None) => self.trial.count("tries in vain"),
+            None => {}
         }
     }
 
@@ -94,7 +85,7 @@ impl Job {
                 }
                 _ => tokio::time::sleep(time).await,
             }
-            self.look_at(held, member.state());
+            self.trial.look_at(held, member.state());
         }
         self.give_back(held, member, |member| member.leave()).await;
     }
@@ -102,30 +93,26 @@ impl Job {
     /// Checks that nobody else has the id: of all nodes with it, the member's has the lowest
     /// number.
     fn joined(&self, member: &Membership) -> usize {
-        self.trial.serves(self.who.name);
-        let mut progress = self.trial.progress.lock().unwrap();
-        let mut world = self.trial.world.lock().unwrap();
-        progress.held.push(Held::new(self, &world, [member.node()].into_iter()));
-        let World { net, journal, .. } = &mut *world;
-        let now = members_at(net.core.history(), net.core.last_zxid());
         let (who, id, node) = (self.who, member.id(), member.node());
-        let czxid = member.token().czxid();
-        journal.count("grants");
-        journal.note(|| format!("{who} IS {id} by {node}"));
-        match now.get(id) {
-            Some(first) if first.node != node && journal.is_alive(node, czxid) => {
-                journal.violate(format!("{who} is {id} by {node} behind {}", first.node));
+        self.has(slice::from_ref::<Hold>(member), |progress, world| {
+            let World { net, journal, .. } = world;
+            let now = members_at(net.core.history(), net.core.last_zxid());
+            journal.note(|| format!("{who} IS {id} by {node}"));
+            match now.get(id) {
+                _ if !journal.is_alive(node, member.token().czxid()) => {
+                    journal.count("grants told too late");
+                }
+                Some(first) if first.path != node => {
+                    journal.violate(format!("{who} is {id} by {node} behind {}", first.path));
+                }
+                _ => {}
             }
-            _ if !journal.is_alive(node, czxid) => journal.count("grants told too late"),
-            _ => {}
-        }
-        let valid = progress.held.iter().filter(|held| held.is_valid(journal));
-        let with_id = valid.filter(|held| parse(&held.nodes[0].0).is_some_and(|it| it.0 == id));
-        let with_id = with_id.map(|held| held.who.as_str()).collect::<Vec<_>>();
-        if with_id.len() > 1 {
-            journal.violate(format!("{with_id:?} are {id}"));
-        }
-        progress.held.len() - 1
+            let mut valid = progress.valid(journal);
+            valid.retain(|held| id_of(&held.nodes[0].0) == Some(id));
+            if valid.len() > 1 {
+                journal.violate(format!("{valid:?} are {id}"));
+            }
+        })
     }
 
     /// Stays in the group until the calm is over, or observes it only. Tells what it sees.
@@ -139,17 +126,16 @@ impl Job {
         if let Some(Err(error)) = &member {
             return judge::failed(&self.trial, &request, error);
         }
-        let trial = Arc::clone(&self.trial);
         let sees = |view: &View| {
             let nodes = view.members.iter().map(|member| member.node.clone());
-            trial.progress.lock().unwrap().views.insert(name, nodes.collect());
+            self.trial.progress.lock().unwrap().views.insert(name, nodes.collect());
         };
         tokio::select! {
             biased;
             () = self.observe(group, sees) => {}
-            () = trial.calm_is_over() => {}
+            () = self.trial.calm_is_over() => {}
         }
-        trial.progress.lock().unwrap().views.remove(&name);
+        self.trial.progress.lock().unwrap().views.remove(&name);
         drop(member);
     }
 
@@ -185,10 +171,10 @@ impl Job {
             journal.violate(format!("{who} sees {view:?}, and {:?}", members.last()));
         }
         let same = |(seen, known): (&Member, (&&str, &Known))| {
-            let (id, Known { node, session, czxid, mzxid, .. }) = known;
-            (seen.id.as_str(), seen.node.as_str(), seen.czxid) == (*id, *node, *czxid)
+            let (id, Known { path, session, czxid, mzxid, .. }) = known;
+            (seen.id.as_str(), seen.node.as_str(), seen.czxid) == (*id, *path, *czxid)
                 && Some(seen.session) == *session
-                && (seen.mzxid >= *mzxid || journal.is_untold(who.name.0, node))
+                && (seen.mzxid >= *mzxid || journal.is_untold(who.name.0, path))
         };
         let is_same =
             view.members.len() == at_epoch.len() && view.members.iter().zip(&at_epoch).all(same);
@@ -201,53 +187,23 @@ impl Job {
 /// What a task that rests sees of the group, if that is not what there is.
 pub(super) fn outdated(progress: &Progress, history: &[Commit], last: Zxid) -> Option<String> {
     let members = members_at(history, last);
-    let nodes = members.values().map(|known| known.node).collect::<Vec<_>>();
+    let nodes = members.values().map(|known| known.path).collect::<Vec<_>>();
     let (name, view) = progress.views.iter().find(|(_, view)| **view != nodes)?;
     Some(format!("{name:?} sees {view:?}, and there are {nodes:?}"))
 }
 
-/// A member's node, as the history shows it.
-#[derive(Debug)]
-struct Known<'h> {
-    node: &'h str,
-    number: i64,
-    session: Option<SessionId>,
-    czxid: Zxid,
-    mzxid: Zxid,
+/// The id in the path of a member's node.
+fn id_of(node: &str) -> Option<&str> {
+    let (stem, _) = node.strip_prefix(FOLDER)?.rsplit_once("__party__")?;
+    stem.split_once('~').map(|(_, id)| id)
 }
 
-/// The id and the number in the path of a member's node.
-fn parse(node: &str) -> Option<(&str, i64)> {
-    let (stem, number) = node.strip_prefix(FOLDER)?.rsplit_once("__party__")?;
-    Some((stem.split_once('~')?.1, number.parse().ok()?))
-}
-
-/// The members of the group after a transaction, by their ids.
+/// The members of the group after a transaction, by their ids: of all nodes with one id, the one
+/// with the lowest number is the member's.
 fn members_at(history: &[Commit], at: Zxid) -> BTreeMap<&str, Known<'_>> {
-    let mut nodes = BTreeMap::<&str, Known<'_>>::new();
-    for commit in history.iter().take_while(|it| it.zxid <= at) {
-        let Commit { zxid, session, change, path, .. } = commit;
-        let Some((_, number)) = parse(path) else {
-            continue;
-        };
-        match change {
-            Change::Created => {
-                let (session, zxid) = (*session, *zxid);
-                let known = Known { node: path, number, session, czxid: zxid, mzxid: zxid };
-                nodes.insert(path, known);
-            }
-            Change::Deleted => drop(nodes.remove(path.as_str())),
-            Change::DataSet => {
-                nodes.get_mut(path.as_str()).into_iter().for_each(|known| known.mzxid = *zxid);
-            }
-            _ => {}
-        }
-    }
     let mut members = BTreeMap::new();
-    let mut nodes = nodes.into_values().collect::<Vec<_>>();
-    nodes.sort_by_key(|known| known.number);
-    for known in nodes {
-        if let Some((id, _)) = parse(known.node) {
+    for known in nodes_at(history, at, "__party__") {
+        if let Some(id) = id_of(known.path) {
             members.entry(id).or_insert(known);
         }
     }

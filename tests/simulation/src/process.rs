@@ -178,6 +178,10 @@ impl Trial {
         self.world.lock().unwrap().journal.note(line);
     }
 
+    pub(super) fn violate(&self, what: String) {
+        self.world.lock().unwrap().journal.violate(what);
+    }
+
     pub(super) fn count(&self, what: &'static str) {
         self.world.lock().unwrap().journal.count(what);
     }

@@ -45,18 +45,7 @@ impl Job {
                 end.or(pace.keep(&trial)).await;
             }
             match self.trial.phase() {
-                Phase::Storm | Phase::Calm => match self.family {
-                    Family::Requeue => self.requeue_again().await,
-                    Family::MultiLock => self.take_several().await,
-                    Family::Semaphore => self.use_permits().await,
-                    Family::Counter => self.count_up().await,
-                    Family::Election => self.lead().await,
-                    Family::Partitioner => self.share_work().await,
-                    Family::Barrier => self.use_barrier().await,
-                    Family::DoubleBarrier => self.take_part().await,
-                    Family::Group => self.be_member().await,
-                    _ => self.turn().await,
-                },
+                Phase::Storm | Phase::Calm => self.begin().await,
                 Phase::Idle => {
                     self.trial.progress.lock().unwrap().idle.insert(self.who.name);
                     let over = self.trial.changed.notified();
@@ -75,9 +64,29 @@ impl Job {
         self.trial.note(|| format!("{who} is done"));
     }
 
+    /// Does once what tasks of this family do.
+    async fn begin(&mut self) {
+        match self.family {
+            // These pause by themselves.
+            Family::Requeue | Family::Counter | Family::Barrier => {}
+            _ => tokio::time::sleep(self.random.millis(0..60)).await,
+        }
+        match self.family {
+            Family::Requeue => self.requeue_again().await,
+            Family::MultiLock => self.take_several().await,
+            Family::Semaphore => self.use_permits().await,
+            Family::Counter => self.count_up().await,
+            Family::Election => self.lead().await,
+            Family::Partitioner => self.share_work().await,
+            Family::Barrier => self.use_barrier().await,
+            Family::DoubleBarrier => self.take_part().await,
+            Family::Group => self.be_member().await,
+            _ => self.turn().await,
+        }
+    }
+
     pub(super) fn violate(&self, what: String) {
-        let who = self.who;
-        self.trial.world.lock().unwrap().journal.violate(format!("{who}: {what}"));
+        self.trial.violate(format!("{}: {what}", self.who));
     }
 
     /// A request of this task for something that one has alone.
@@ -99,7 +108,6 @@ impl Job {
 
     /// Asks for the lock once.
     async fn turn(&mut self) {
-        tokio::time::sleep(self.random.millis(0..60)).await;
         let is_storm = self.is_storm();
         if is_storm && self.random.percent(3) {
             // The result does not matter.
@@ -391,7 +399,7 @@ impl Job {
         }
     }
 
-    fn is_gone(&self, node: &str, czxid: i64) {
+    pub(super) fn is_gone(&self, node: &str, czxid: i64) {
         if self.trial.world.lock().unwrap().journal.is_alive(node, czxid) {
             self.violate(format!("{node} is there after its release"));
         }
