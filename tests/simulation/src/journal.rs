@@ -305,6 +305,11 @@ impl Journal {
         self.violation.get_or_insert(what);
     }
 
+    /// Returns the first broken invariant as an error.
+    pub(super) fn sound(&self) -> Result<(), String> {
+        self.violation.clone().map_or(Ok(()), Err)
+    }
+
     pub(super) fn into_trace(self) -> Trace {
         self.trace.unwrap_or_default()
     }

@@ -1,5 +1,7 @@
 //! The kinds of faults, and how likely each is.
 
+use zk_inputs::Random;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Cut,
@@ -75,3 +77,15 @@ pub(super) const PEACEFUL: [Kind; 8] = [
     Kind::Tear,
     Kind::GiveUp,
 ];
+
+/// Draws a kind by the weights. `None` if all of them are 0.
+pub(super) fn draw<K: Copy>(weights: &[(K, u64)], random: &mut Random) -> Option<K> {
+    let total = weights.iter().map(|(_, weight)| weight).sum::<u64>();
+    let mut drawn = random.within(0..total.max(1));
+    let kind = weights.iter().find(|(_, weight)| {
+        let hit = drawn < *weight;
+        drawn = drawn.wrapping_sub(*weight);
+        hit
+    });
+    kind.map(|(kind, _)| *kind)
+}

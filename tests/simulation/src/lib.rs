@@ -409,8 +409,7 @@ impl Simulation {
 
     /// Returns the first broken invariant as an error.
     fn sound(&self) -> Result<(), String> {
-        let violation = self.trial.world.lock().unwrap().journal.violation.clone();
-        violation.map_or(Ok(()), Err)
+        self.trial.world.lock().unwrap().journal.sound()
     }
 
     /// Waits until every contender fulfils a condition.

@@ -10,7 +10,7 @@ use super::clock::now;
 use super::folder::{Others, withhold};
 use super::gate::Mode;
 use super::journal::{FOLDER, nodes};
-use super::kinds::{KINDS, Kind, PEACEFUL};
+use super::kinds::{KINDS, Kind, PEACEFUL, draw};
 use super::link::Tear;
 use super::network::Party;
 use super::one_server::{Traffic, Way};
@@ -81,14 +81,7 @@ impl Nemesis {
     /// Injects one fault.
     pub(super) fn strike(&mut self) {
         self.look_after();
-        let total = self.weights.iter().map(|(_, weight)| weight).sum();
-        let mut drawn = self.random.within(0..total);
-        let kind = self.weights.iter().find(|(_, weight)| {
-            let hit = drawn < *weight;
-            drawn = drawn.wrapping_sub(*weight);
-            hit
-        });
-        let kind = kind.map_or(Kind::Cut, |(kind, _)| *kind);
+        let kind = draw(&self.weights, &mut self.random).unwrap_or(Kind::Cut);
         if !PEACEFUL.contains(&kind) {
             let journal = &mut self.trial.world.lock().unwrap().journal;
             journal.faulty_since.get_or_insert_with(now);

@@ -72,7 +72,7 @@ pub struct Pipe {
     /// Only the end of the connection still arrives.
     is_cut: bool,
     /// Nothing arrives any more.
-    is_silent: bool,
+    pub(crate) is_silent: bool,
 }
 
 /// Something that is to happen.
@@ -200,8 +200,7 @@ pub trait Traffic: OneServer {
     /// Delays everything that is sent in this direction from now on by at least this time.
     fn stall(&mut self, id: ConnectionId, way: Way, time: Duration) {
         if let Some(link) = self.net().links.get_mut(&id) {
-            let pipe = link.pipe(way);
-            pipe.clear = pipe.clear.max(now() + time);
+            link.pipe(way).stall(time);
         }
     }
 
@@ -222,10 +221,8 @@ pub trait Traffic: OneServer {
     /// Draws when something arrives that is sent now, behind everything that was sent before.
     fn arrival(&mut self, id: ConnectionId, way: Way) -> Option<Instant> {
         let party = self.net().links.get(&id)?.party;
-        let at = now() + self.latency(party);
-        let pipe = self.net().links.get_mut(&id)?.pipe(way);
-        pipe.clear = pipe.clear.max(at);
-        Some(pipe.clear)
+        let latency = self.latency(party);
+        Some(self.net().links.get_mut(&id)?.pipe(way).arrival(latency))
     }
 
     /// Delivers bytes that have arrived, to a side that still has the connection.
@@ -353,8 +350,19 @@ impl<W: OneServer> Link<W> {
 }
 
 impl Pipe {
-    fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self { clear: now, rest: BytesMut::new(), is_cut: false, is_silent: false }
+    }
+
+    /// Delays everything that is sent from now on by at least this time.
+    pub(crate) fn stall(&mut self, time: Duration) {
+        self.clear = self.clear.max(now() + time);
+    }
+
+    /// When something arrives that is sent now, behind everything that was sent before.
+    pub(crate) fn arrival(&mut self, latency: Duration) -> Instant {
+        self.stall(latency);
+        self.clear
     }
 
     /// True if what is sent now may arrive.

@@ -4,33 +4,19 @@
 //! only with an entry of the log, and a guard begins to report that it holds the lock only when it
 //! is granted. So it is enough to check at these moments.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use zk_recipes::{Guard, LockState, Loss};
 
+use super::message::LEADER;
 use super::world::World;
 use crate::clock::now;
 use crate::judge::told;
 
-/// The guards of all processes.
-#[derive(Default)]
-pub(super) struct Believers {
-    entries: u64,
-    guards: BTreeMap<u64, Believer>,
-}
-
 /// A process with its guard.
-struct Believer {
-    process: usize,
+pub(super) struct Believer {
+    pub(super) process: usize,
     guard: Arc<Guard>,
-}
-
-impl Believers {
-    /// The processes that have guards. Those with the newest guards come last.
-    pub(super) fn processes(&self) -> impl Iterator<Item = usize> {
-        self.guards.values().map(|believer| believer.process)
-    }
 }
 
 impl Believer {
@@ -45,24 +31,18 @@ impl Believer {
 }
 
 impl World {
-    /// Records that a process got the lock. Returns the argument for [`leaves`](Self::leaves).
-    pub(super) fn enters(&mut self, process: usize, guard: &Arc<Guard>) -> u64 {
+    /// Records that a process got the lock.
+    pub(super) fn enters(&mut self, process: usize, guard: &Arc<Guard>) {
         self.journal.count("grants");
         self.journal.note(|| format!("process {process} HOLDS {}", guard.node()));
-        self.believers.entries += 1;
-        let id = self.believers.entries;
-        self.believers.guards.insert(id, Believer { process, guard: Arc::clone(guard) });
+        self.believers.push(Believer { process, guard: Arc::clone(guard) });
         self.judge();
-        id
     }
 
     /// Records that a process is about to release the lock.
-    pub(super) fn leaves(&mut self, id: u64) {
-        let Some(Believer { process, guard }) = self.believers.guards.remove(&id) else {
-            return;
-        };
-        let state = guard.state();
-        let node = guard.node();
+    pub(super) fn leaves(&mut self, process: usize, guard: &Arc<Guard>) {
+        self.believers.retain(|one| !Arc::ptr_eq(&one.guard, guard));
+        let (state, node) = (guard.state(), guard.node());
         self.journal.note(|| format!("process {process} leaves {node}, {}", told(state)));
         self.journal.count(match state {
             LockState::Lost(Loss::Deadline) => "guards past their deadline",
@@ -72,31 +52,23 @@ impl World {
         });
     }
 
-    /// Removes the guards of a process that has died.
-    pub(super) fn dies(&mut self, process: usize) {
-        self.believers.guards.retain(|_, believer| believer.process != process);
-    }
-
     /// Checks whether a process believes in a lock that another one owns.
     pub(super) fn judge(&mut self) {
-        self.journal.commits(self.servers[super::message::LEADER].core().history());
+        self.journal.commits(self.servers[LEADER].core().history());
         let owner = self.journal.queue().min().map(|(_, _, czxid)| czxid);
-        let believers = self.believers.guards.values().filter(|believer| believer.believes());
-        let believers: Vec<_> = believers.collect();
-        let violation =
-            believers.iter().enumerate().find_map(|(nth, Believer { process, guard })| {
-                let node = guard.node();
-                if owner.is_some_and(|owner| owner != guard.token().czxid()) {
-                    let state = told(guard.state());
-                    return Some(format!(
-                        "process {process} holds {node}, {state}; another one owns"
-                    ));
-                }
-                let twin = believers[..nth].iter().find(|other| other.guard.node() == node)?;
-                Some(format!("processes {} and {process} both hold {node}", twin.process))
-            });
-        if let Some(violation) = violation {
-            self.journal.violate(violation);
+        let believers = self.believers.iter().filter(|believer| believer.believes());
+        let believers = believers.collect::<Vec<_>>();
+        for (nth, Believer { process, guard }) in believers.iter().enumerate() {
+            let node = guard.node();
+            if owner.is_some_and(|owner| owner != guard.token().czxid()) {
+                let state = told(guard.state());
+                let what = format!("process {process} holds {node}, {state}; another one owns");
+                return self.journal.violate(what);
+            }
+            if let Some(twin) = believers[..nth].iter().find(|other| other.guard.node() == node) {
+                let twin = twin.process;
+                return self.journal.violate(format!("{twin} and {process} both hold {node}"));
+            }
         }
     }
 }

@@ -3,49 +3,79 @@
 //! It always has a quorum: imagine more followers, without clients, that are never cut off from it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use zk_embedded::OpCode;
+use zk_embedded::{OpCode, SessionId};
 
+use super::TICK;
 use super::message::{Entry, LEADER, ServerId, ToFollower, ToLeader};
 use super::server::op_of;
 use super::world::World;
 
+/// What the leader knows of a session. Nobody else decides when it expires.
+pub(super) struct Tracked {
+    timeout: Duration,
+    /// When it expires, from the start of the simulation.
+    expires: Duration,
+    /// The server at which the client attached last. Writes through another one are refused.
+    owner: ServerId,
+}
+
+impl Tracked {
+    /// A server has seen the session, of which the leader learns only now. Sessions expire at whole
+    /// ticks, at least one timeout after that.
+    fn touch(&mut self, now: Duration) {
+        let ticks = (now + self.timeout).as_millis() / TICK.as_millis() + 1;
+        self.expires = self.expires.max(TICK * ticks as u32);
+    }
+}
+
 impl World {
     /// Handles a message to the leader.
     pub(super) fn lead(&mut self, from: ServerId, message: ToLeader) {
-        let now = self.elapsed();
+        let now = self.journal.elapsed();
         match message {
-            ToLeader::Open { link, handshake, timeout } => {
-                self.commit(Entry::Open { link, handshake });
-                let session = self.servers[LEADER].core().sessions().last().copied();
-                self.tracker.attach(session.unwrap(), from, timeout, now);
+            ToLeader::Ask(entry @ Entry::Open { timeout, .. }) => {
+                self.commit(entry);
+                let session = self.servers[LEADER].core().sessions().last().copied().unwrap();
+                let mut tracked = Tracked { timeout, expires: Duration::ZERO, owner: from };
+                tracked.touch(now);
+                self.sessions.insert(session.0, tracked);
             }
-            ToLeader::Validate { link, session, timeout } => {
-                if self.tracker.owner(session).is_some() {
-                    self.tracker.attach(session, from, timeout, now);
+            ToLeader::Ask(Entry::Request { link, session, request }) => {
+                match self.sessions.get(&session.0).map(|tracked| tracked.owner) {
+                    // The follower will be notified that the session is over.
+                    None => {}
+                    Some(owner) if owner != from => {
+                        self.journal.count("writes refused because the session had moved");
+                        self.tell(from, ToFollower::Moved { link });
+                    }
+                    Some(_) if op_of(&request) == OpCode::SYNC => {
+                        self.tell(from, ToFollower::Synced { link });
+                    }
+                    Some(_) => {
+                        if op_of(&request) == OpCode::CLOSE_SESSION {
+                            self.sessions.remove(&session.0);
+                        }
+                        self.commit(Entry::Request { link, session, request });
+                    }
+                }
+            }
+            ToLeader::Ask(Entry::Expire(session)) => {
+                self.journal.count("sessions expired");
+                self.sessions.remove(&session.0);
+                self.commit(Entry::Expire(session));
+            }
+            ToLeader::Validate { link, session } => {
+                if let Some(tracked) = self.sessions.get_mut(&session.0) {
+                    tracked.owner = from;
+                    tracked.touch(now);
                 }
                 self.tell(from, ToFollower::Validated { link });
             }
-            ToLeader::Request { link, session, request } => match self.tracker.owner(session) {
-                // The follower will be notified that the session is over.
-                None => {}
-                Some(owner) if owner != from => {
-                    self.journal.count("writes refused because the session had moved");
-                    self.tell(from, ToFollower::Moved { link });
-                }
-                Some(_) if op_of(&request) == OpCode::SYNC => {
-                    self.tell(from, ToFollower::Synced { link });
-                }
-                Some(_) => {
-                    if op_of(&request) == OpCode::CLOSE_SESSION {
-                        self.tracker.close(session);
-                    }
-                    self.commit(Entry::Request { link, session, request });
-                }
-            },
-            ToLeader::Touched(sessions) => {
-                for (session, timeout) in sessions {
-                    self.tracker.touch(session, timeout, now);
+            ToLeader::Touched(seen) => {
+                for session in seen {
+                    self.sessions.entry(session.0).and_modify(|tracked| tracked.touch(now));
                 }
             }
             ToLeader::Join { applied } => {
@@ -58,16 +88,17 @@ impl World {
         }
     }
 
-    /// Runs twice in a tick: asks the followers for the sessions that they have seen, and ends the
+    /// Runs twice in a tick: asks the servers for the sessions that they have seen, and ends the
     /// sessions whose timeout has passed.
     pub(super) fn lead_on(&mut self) {
-        for follower in self.followers() {
-            self.tell(follower, ToFollower::Ping);
+        for server in self.joined() {
+            self.tell(server, ToFollower::Ping);
         }
-        for session in self.tracker.expired(self.elapsed()) {
-            self.journal.count("sessions expired");
-            self.tracker.close(session);
-            self.commit(Entry::Expire(session));
+        let now = self.journal.elapsed();
+        let expired = self.sessions.iter().filter(|(_, tracked)| tracked.expires <= now);
+        let expired = expired.map(|(session, _)| SessionId(*session)).collect::<Vec<_>>();
+        for session in expired {
+            self.lead(LEADER, ToLeader::Ask(Entry::Expire(session)));
         }
     }
 
@@ -77,9 +108,8 @@ impl World {
         let place = self.log.len();
         self.log.push(Arc::clone(&entry));
         self.journal.note(|| format!("zk0 commits entry {place}: {entry}"));
-        self.tell(LEADER, ToFollower::Commit(place, Arc::clone(&entry)));
-        for follower in self.followers() {
-            self.tell(follower, ToFollower::Commit(place, Arc::clone(&entry)));
+        for server in self.joined() {
+            self.tell(server, ToFollower::Commit(place, Arc::clone(&entry)));
         }
         self.judge();
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_embedded::SessionId;
+use zk_embedded::{ConnectionId, SessionId};
 
 use super::server::op_of;
 
@@ -14,30 +14,28 @@ pub(super) type ServerId = usize;
 
 pub(super) const LEADER: ServerId = 0;
 
-/// A client's connection.
+/// A client's connection, by its number at its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LinkId {
     pub(super) server: ServerId,
-    pub(super) number: u64,
+    pub(super) connection: ConnectionId,
 }
 
 /// From a follower to the leader.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum ToLeader {
-    /// A client wants a new session: its handshake.
-    Open { link: LinkId, handshake: Bytes, timeout: Duration },
+    /// A client wants a new session or a write, or asks what only the leader can answer.
+    Ask(Entry),
     /// A client wants to resume a session.
-    Validate { link: LinkId, session: SessionId, timeout: Duration },
-    /// A client's write, or another request that only the leader can answer.
-    Request { link: LinkId, session: SessionId, request: Bytes },
-    /// The reply to a ping: the sessions seen since the last one, with their timeouts.
-    Touched(Vec<(SessionId, Duration)>),
+    Validate { link: LinkId, session: SessionId },
+    /// The reply to a ping: the sessions seen since the last one.
+    Touched(Vec<SessionId>),
     /// The follower has lost the leader and reconnects: it has carried out so much of the log.
     Join { applied: usize },
 }
 
 /// From the leader to a follower.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum ToFollower {
     /// Asks which sessions the follower has seen.
     Ping,
@@ -56,8 +54,8 @@ pub(super) enum ToFollower {
 /// An entry of the log, which all servers carry out in the same order.
 #[derive(Debug)]
 pub(super) enum Entry {
-    /// A new session, by its client's handshake.
-    Open { link: LinkId, handshake: Bytes },
+    /// A new session, by its client's handshake and with the timeout that is granted.
+    Open { link: LinkId, handshake: Bytes, timeout: Duration },
     /// A write.
     Request { link: LinkId, session: SessionId, request: Bytes },
     /// The end of a session whose timeout has passed.
@@ -67,11 +65,10 @@ pub(super) enum Entry {
 impl fmt::Display for ToLeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Open { link, .. } => write!(f, "open a session for {link}"),
-            Self::Validate { link, session, .. } => write!(f, "validate {session} for {link}"),
-            Self::Request { link, request, .. } => write!(f, "{} of {link}", op_of(request)),
+            Self::Ask(entry) => entry.fmt(f),
+            Self::Validate { link, session } => write!(f, "validate {session} for {link}"),
             Self::Touched(sessions) => {
-                let names = sessions.iter().map(|(session, _)| session.to_string());
+                let names = sessions.iter().map(|session| session.to_string());
                 write!(f, "touched: {}", names.collect::<Vec<_>>().join(", "))
             }
             Self::Join { applied } => write!(f, "join after entry {applied}"),
@@ -104,7 +101,7 @@ impl fmt::Display for Entry {
 
 impl fmt::Display for LinkId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { server, number } = self;
-        write!(f, "zk{server}#{number}")
+        let Self { server, connection } = self;
+        write!(f, "zk{server}#{connection}")
     }
 }

@@ -18,7 +18,6 @@
 //! model has no elections: the leader stays, and always has a quorum.
 
 mod message;
-mod tracker;
 
 mod server;
 
@@ -31,14 +30,13 @@ mod process;
 
 mod nemesis;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use self::message::LEADER;
 use self::nemesis::Nemesis;
-use self::process::{Progress, Trial};
-use self::world::{Settings, World};
+use self::process::Trial;
+use self::world::World;
 use super::clock::now;
 use super::journal::{FOLDER, Journal};
 use super::process::Phase;
@@ -46,9 +44,6 @@ use super::wire;
 use super::{Outcome, in_virtual_time};
 use crate::task::spawn;
 use zk_inputs::Random;
-
-/// A node that every client may write.
-const COUNTER: &str = "/counter";
 
 /// A node below which no client may create anything.
 const FORBIDDEN: &str = "/forbidden";
@@ -62,13 +57,10 @@ const CALM: Duration = Duration::from_secs(60);
 pub fn run(seed: u64, traced: bool) -> Outcome {
     let world = in_virtual_time(async {
         let mut random = Random::new(seed);
-        let settings = Settings {
-            tick: TICK,
-            patience: TICK * random.within(5..30) as u32,
-            is_eager: random.percent(50),
-        };
+        let patience = TICK * random.within(5..30) as u32;
+        let is_eager = random.percent(50);
         let servers = random.within(2..4) as usize;
-        let world = World::new(settings, servers, Journal::new(traced), random.fork());
+        let world = World::new(servers, is_eager, patience, Journal::new(traced), random.fork());
         let world = Arc::new(Mutex::new(world));
         spawn(wire::pump(Arc::clone(&world)));
         if let Err(violation) = simulate(Arc::clone(&world), servers, &mut random).await {
@@ -86,11 +78,10 @@ async fn simulate(
 ) -> Result<(), String> {
     let timeout = TICK * random.within(4..21) as u32;
     let processes = random.within(2..5) as usize;
-    let (gates, served) = (BTreeMap::new(), BTreeMap::new());
-    let progress = Mutex::new(Progress { phase: Phase::Storm, gates, served, processes });
+    world.lock().unwrap().processes = processes;
     // In many ensembles no client connects to the leader.
     let first = if random.percent(60) { LEADER + 1 } else { LEADER };
-    let trial = Arc::new(Trial { world, servers: first..servers, timeout, progress });
+    let trial = Arc::new(Trial { world, servers: first..servers, timeout });
     process::prepare(&trial, random).await.map_err(|error| error.to_string())?;
     for process in 0..processes {
         spawn(process::live(Arc::clone(&trial), process, random.fork()));
@@ -102,18 +93,15 @@ async fn simulate(
     while now() < storm {
         tokio::time::sleep(random.time(pace)).await;
         nemesis.strike();
-        sound(&trial)?;
+        trial.sound()?;
     }
 
     nemesis.rest();
-    trial.progress.lock().unwrap().phase = Phase::Calm;
+    trial.world.lock().unwrap().phase = Phase::Calm;
     let calm = now() + CALM;
     loop {
-        sound(&trial)?;
-        let late = {
-            let progress = trial.progress.lock().unwrap();
-            (0..processes).find(|process| !progress.served.contains_key(process))
-        };
+        trial.sound()?;
+        let late = (0..processes).find(|it| !trial.world.lock().unwrap().served.contains(it));
         match late {
             None => break,
             Some(process) if now() > calm => {
@@ -122,17 +110,11 @@ async fn simulate(
             Some(_) => tokio::time::sleep(timeout / 4).await,
         }
     }
-    trial.progress.lock().unwrap().phase = Phase::Over;
+    trial.world.lock().unwrap().phase = Phase::Over;
     // Long enough that every process releases its lock, and that sessions without a client expire.
     tokio::time::sleep(timeout * 8).await;
-    sound(&trial)?;
+    trial.sound()?;
     agree(&trial)
-}
-
-/// Returns the first broken invariant as an error.
-fn sound(trial: &Trial) -> Result<(), String> {
-    let violation = trial.world.lock().unwrap().journal.violation.clone();
-    violation.map_or(Ok(()), Err)
 }
 
 /// Checks that all servers have the same tree at the end, and nothing is left behind.

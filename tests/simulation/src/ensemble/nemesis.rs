@@ -10,6 +10,7 @@ use super::message::{LEADER, LinkId, ServerId};
 use super::process::{HEIRS_WITHIN, Trial};
 use super::world::World;
 use crate::gate::{Gate, Mode};
+use crate::kinds::draw;
 use crate::process::Phase;
 use crate::task::spawn;
 use zk_inputs::Random;
@@ -56,27 +57,20 @@ impl Nemesis {
 
     /// Injects one fault.
     pub(super) fn strike(&mut self) {
-        let total = self.weights.iter().map(|(_, weight)| weight).sum::<u64>().max(1);
-        let mut drawn = self.random.within(0..total);
-        let kind = self.weights.iter().find(|(_, weight)| {
-            let hit = drawn < *weight;
-            drawn = drawn.wrapping_sub(*weight);
-            hit
-        });
-        let Some((kind, _)) = kind.copied() else {
+        let Some(kind) = draw(&self.weights, &mut self.random) else {
             return;
         };
         match kind {
             Kind::StallLink => {
-                let (up, down) = (self.stall(), self.stall());
-                self.link("client stalled", |world, id| world.stall_link(id, up, down));
+                let times = [self.stall(), self.stall()];
+                self.link("client stalled", |world, id| world.stall_link(id, times));
             }
             Kind::StallPeer => {
-                let (up, down) = (self.stall(), self.delay());
-                self.follower("follower stalled", |world, id| world.stall_peer(id, up, down));
+                let times = [self.stall(), self.delay()];
+                self.follower("follower stalled", |world, id| world.stall_peer(id, times));
             }
             Kind::Isolate => {
-                let id = self.random.within(1..self.trial.servers.end as u64) as ServerId;
+                let id = self.trial.follower(&mut self.random);
                 let time = self.random.time(self.trial.timeout * 2);
                 isolate(&self.trial, id, time);
             }
@@ -86,11 +80,10 @@ impl Nemesis {
             Kind::Break => self.follower("follower cut", World::break_peer),
             Kind::Pause => self.pause(),
             Kind::Kill => {
-                if let Some((process, gate)) = self.process() {
-                    let world = &mut *self.trial.world.lock().unwrap();
-                    world.journal.strike("process killed");
-                    world.journal.note(|| format!("process {process}"));
-                    world.dies(process);
+                let world = &mut *self.trial.world.lock().unwrap();
+                if let Some((process, gate)) = self.random.pick(&open(world)) {
+                    strike(world, "process killed", format!("process {process}"));
+                    world.believers.retain(|believer| believer.process != process);
                     gate.set(Mode::Killed, false);
                 }
             }
@@ -134,10 +127,10 @@ impl Nemesis {
         let time = timeout + self.random.time(timeout);
         let trial = Arc::clone(&self.trial);
         self.link("client stalled", |world, id| {
-            world.stall_link(id, Duration::ZERO, down);
+            world.stall_link(id, [Duration::ZERO, down]);
             spawn(async move {
                 tokio::time::sleep(before).await;
-                trial.world.lock().unwrap().stall_link(id, up, Duration::ZERO);
+                trial.world.lock().unwrap().stall_link(id, [up, Duration::ZERO]);
                 tokio::time::sleep(up + after).await;
                 if id.server != LEADER {
                     isolate(&trial, id.server, time);
@@ -147,45 +140,35 @@ impl Nemesis {
     }
 
     /// Mostly picks the connection of a process that holds the lock.
-    fn link(&mut self, fault: &'static str, strike: impl FnOnce(&mut World, LinkId)) {
+    fn link(&mut self, fault: &'static str, act: impl FnOnce(&mut World, LinkId)) {
         let world = &mut *self.trial.world.lock().unwrap();
-        let holder = world.believers.processes().last().filter(|_| self.random.percent(60));
+        let holder = world.believers.last().map(|believer| believer.process);
+        let holder = holder.filter(|_| self.random.percent(60));
         if let Some(id) = self.random.pick(&world.links(holder)) {
-            world.journal.strike(fault);
-            world.journal.note(|| id.to_string());
-            strike(world, id);
+            strike(world, fault, id.to_string());
+            act(world, id);
         }
     }
 
     /// Strikes a follower. A fault does not begin where another one has not ended.
-    fn follower(&mut self, fault: &'static str, strike: impl FnOnce(&mut World, ServerId)) {
-        let id = self.random.within(1..self.trial.servers.end as u64) as ServerId;
+    fn follower(&mut self, fault: &'static str, act: impl FnOnce(&mut World, ServerId)) {
+        let id = self.trial.follower(&mut self.random);
         let world = &mut *self.trial.world.lock().unwrap();
         if world.is_well(id) {
-            world.journal.strike(fault);
-            world.journal.note(|| format!("zk{id}"));
-            strike(world, id);
+            strike(world, fault, format!("zk{id}"));
+            act(world, id);
         }
-    }
-
-    /// A process that is not stopped.
-    fn process(&mut self) -> Option<(usize, Arc<Gate>)> {
-        let progress = self.trial.progress.lock().unwrap();
-        let open = progress.gates.iter().filter(|(_, gate)| gate.mode() == Mode::Open);
-        let open = open.map(|(process, gate)| (*process, Arc::clone(gate))).collect::<Vec<_>>();
-        self.random.pick(&open)
     }
 
     /// Stops a process for a while, which may be longer than its session lives.
     fn pause(&mut self) {
         let time = self.random.time(self.trial.timeout * 3 / 2);
-        let Some((process, gate)) = self.process() else {
+        let world = &mut *self.trial.world.lock().unwrap();
+        let Some((process, gate)) = self.random.pick(&open(world)) else {
             return;
         };
         gate.set(Mode::Frozen, false);
-        let world = &mut *self.trial.world.lock().unwrap();
-        world.journal.strike("process paused");
-        world.journal.note(|| format!("process {process} for {time:?}"));
+        strike(world, "process paused", format!("process {process} for {time:?}"));
         spawn(async move {
             tokio::time::sleep(time).await;
             gate.set(Mode::Open, false);
@@ -193,16 +176,27 @@ impl Nemesis {
     }
 }
 
+/// Records a fault, and what it strikes.
+fn strike(world: &mut World, fault: &'static str, what: String) {
+    world.journal.strike(fault);
+    world.journal.note(|| what);
+}
+
+/// The processes that are not stopped.
+fn open(world: &World) -> Vec<(usize, Arc<Gate>)> {
+    let open = world.gates.iter().filter(|(_, gate)| gate.mode() == Mode::Open);
+    open.map(|(process, gate)| (*process, Arc::clone(gate))).collect()
+}
+
 /// Cuts a follower off for a while. Neither side notices before the follower gives up its leader,
 /// and messages that are sent meanwhile never arrive.
 fn isolate(trial: &Arc<Trial>, id: ServerId, time: Duration) {
     let world = &mut *trial.world.lock().unwrap();
-    if trial.phase() != Phase::Storm || !world.is_well(id) {
+    if world.phase != Phase::Storm || !world.is_well(id) {
         return;
     }
-    world.journal.strike("follower isolated");
-    world.journal.note(|| format!("zk{id}"));
-    world.stall_peer(id, time, time);
+    strike(world, "follower isolated", format!("zk{id}"));
+    world.stall_peer(id, [time, time]);
     let trial = Arc::clone(trial);
     spawn(async move {
         tokio::time::sleep(time).await;
@@ -216,12 +210,11 @@ pub(super) fn delay_a_follower(trial: &Arc<Trial>, mut random: Random) {
     let trial = Arc::clone(trial);
     spawn(async move {
         tokio::time::sleep(random.time(HEIRS_WITHIN)).await;
-        let id = random.within(1..trial.servers.end as u64) as ServerId;
+        let id = trial.follower(&mut random);
         let world = &mut *trial.world.lock().unwrap();
-        if trial.phase() == Phase::Storm && world.is_well(id) {
-            world.journal.strike("follower delayed");
-            world.journal.note(|| format!("zk{id}"));
-            world.stall_peer(id, random.time(trial.timeout / 2), Duration::ZERO);
+        if world.phase == Phase::Storm && world.is_well(id) {
+            strike(world, "follower delayed", format!("zk{id}"));
+            world.stall_peer(id, [random.time(trial.timeout / 2), Duration::ZERO]);
         }
     });
 }

@@ -1,21 +1,20 @@
 //! The processes: each acquires the lock, holds it for a while and releases it, again and again.
 //! When its session is over, or it has handed over its lock, it starts again.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zk_client::{Acl, Client, CreateOptions, SessionIdentity};
+use zk_client::{Acl, Client, CreateOptions, Id, Perms, SessionIdentity};
 use zk_recipes::{Error, ErrorKind, Guard, Lock, LockState, LockTicket, Options};
 
+use super::FORBIDDEN;
 use super::message::{LEADER, ServerId};
 use super::nemesis;
 use super::world::{World, name};
-use super::{COUNTER, FORBIDDEN};
 use crate::clock::now;
 use crate::gate::Gate;
-use crate::journal::FOLDER;
+use crate::journal::{COUNTER, FOLDER};
 use crate::link::Party;
 use crate::process::Phase;
 use crate::task::spawn;
@@ -32,22 +31,21 @@ pub(super) struct Trial {
     pub(super) servers: Range<ServerId>,
     /// The session timeout that all clients ask for.
     pub(super) timeout: Duration,
-    pub(super) progress: Mutex<Progress>,
-}
-
-pub(super) struct Progress {
-    pub(super) phase: Phase,
-    /// The gate of each process in its current life.
-    pub(super) gates: BTreeMap<usize, Arc<Gate>>,
-    /// How often each process got the lock in the calm.
-    pub(super) served: BTreeMap<usize, u32>,
-    /// How many processes there ever were.
-    pub(super) processes: usize,
 }
 
 impl Trial {
     pub(super) fn phase(&self) -> Phase {
-        self.progress.lock().unwrap().phase
+        self.world.lock().unwrap().phase
+    }
+
+    /// Returns the first broken invariant as an error.
+    pub(super) fn sound(&self) -> Result<(), String> {
+        self.world.lock().unwrap().journal.sound()
+    }
+
+    /// Draws a follower.
+    pub(super) fn follower(&self, random: &mut Random) -> ServerId {
+        random.within(1..self.servers.end as u64) as ServerId
     }
 
     pub(super) fn count(&self, what: &'static str) {
@@ -71,11 +69,8 @@ pub(super) async fn live(trial: Arc<Trial>, process: usize, mut random: Random) 
                 nemesis::delay_a_follower(&trial, random.fork());
             }
             for _ in 0..heirs {
-                let process = {
-                    let mut progress = trial.progress.lock().unwrap();
-                    progress.processes += 1;
-                    progress.processes - 1
-                };
+                let processes = &mut trial.world.lock().unwrap().processes;
+                let process = std::mem::replace(processes, *processes + 1);
                 spawn(inherit(Arc::clone(&trial), process, ticket.clone(), random.fork()));
             }
         }
@@ -92,7 +87,7 @@ async fn inherit(trial: Arc<Trial>, process: usize, ticket: String, mut random: 
         life.resume(&ticket).await
     });
     work.await;
-    trial.progress.lock().unwrap().gates.remove(&process);
+    trial.world.lock().unwrap().gates.remove(&process);
 }
 
 /// An application that goes on sending requests that are forbidden.
@@ -121,7 +116,7 @@ impl Life {
         mut random: Random,
     ) -> Self {
         let (gate, trial) = (Gate::new(), Arc::clone(trial));
-        trial.progress.lock().unwrap().gates.insert(process, Arc::clone(&gate));
+        trial.world.lock().unwrap().gates.insert(process, Arc::clone(&gate));
         let party = Party::Process(process);
         let (client, driver) = connect(&trial, party, trial.servers.clone(), session, &mut random);
         spawn(gate.guard(driver));
@@ -205,10 +200,10 @@ impl Life {
         let mut time = random.time(timeout / 8);
         match trial.phase() {
             Phase::Storm => time = random.time(timeout * 4),
-            _ => *trial.progress.lock().unwrap().served.entry(*process).or_default() += 1,
+            _ => drop(trial.world.lock().unwrap().served.insert(*process)),
         }
         let until = now() + time;
-        let id = trial.world.lock().unwrap().enters(*process, &guard);
+        trial.world.lock().unwrap().enters(*process, &guard);
         let is_busy = random.percent(50);
         while now() < until && !matches!(guard.state(), LockState::Lost(_)) {
             let pause = match is_busy {
@@ -223,7 +218,7 @@ impl Life {
                 drop(self.client.set_data(COUNTER, b"", None));
             }
         }
-        trial.world.lock().unwrap().leaves(id);
+        trial.world.lock().unwrap().leaves(*process, &guard);
         Arc::into_inner(guard).unwrap()
     }
 }
@@ -253,7 +248,7 @@ pub(super) async fn prepare(trial: &Trial, random: &mut Random) -> Result<(), zk
     let (client, driver) = connect(trial, Party::Operator, leader, None, random);
     let driver = spawn(driver);
     client.create(COUNTER, b"", &CreateOptions::persistent()).await?;
-    let read_only = [Acl::new(zk_client::Perms::READ, zk_client::Id::ANYONE)];
+    let read_only = [Acl::new(Perms::READ, Id::ANYONE)];
     let options = CreateOptions::persistent().with_acl(&read_only);
     client.create(FORBIDDEN, b"", &options).await?;
     client.close().await;

@@ -5,7 +5,7 @@
 //! leader with the reply to the next ping. Bytes and messages go in, and come out of
 //! [`Server::poll_output`].
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -31,29 +31,25 @@ pub(super) struct Server {
     /// How much of the leader's log it has carried out.
     applied: usize,
     clients: BTreeMap<LinkId, Client>,
-    links: BTreeMap<ConnectionId, LinkId>,
-    /// The sessions seen since the leader last asked, by their ids, with their timeouts.
-    touched: BTreeMap<i64, Duration>,
+    /// The ids of the sessions seen since the leader last asked.
+    touched: BTreeSet<i64>,
     output: VecDeque<Output>,
 }
 
 /// An output of a server.
 pub(super) enum Output {
     ToLeader(ToLeader),
-    ToClient(LinkId, Bytes),
-    /// Closes a client's connection.
-    Close(LinkId),
+    /// Bytes for a client, or the end of its connection.
+    ToClient(LinkId, Option<Bytes>),
 }
 
+#[derive(Default)]
 struct Client {
-    connection: ConnectionId,
     /// The bytes of an incomplete frame.
     input: BytesMut,
-    /// The handshake that the leader has not decided on, with the timeout that is granted. Nothing
-    /// else is read until then.
-    handshake: Option<(Bytes, Duration)>,
-    /// The session with its timeout.
-    session: Option<(SessionId, Duration)>,
+    /// The handshake that the leader has not decided on. Nothing else is read until then.
+    handshake: Option<Bytes>,
+    session: Option<SessionId>,
     /// Requests in order: the first one waits for the leader, and the others wait behind it.
     waiting: VecDeque<Bytes>,
 }
@@ -69,8 +65,7 @@ impl Server {
             serves: true,
             applied: 0,
             clients: BTreeMap::new(),
-            links: BTreeMap::new(),
-            touched: BTreeMap::new(),
+            touched: BTreeSet::new(),
             output: VecDeque::new(),
         }
     }
@@ -83,26 +78,24 @@ impl Server {
         self.serves
     }
 
-    pub(super) fn applied(&self) -> usize {
-        self.applied
-    }
-
     pub(super) fn poll_output(&mut self) -> Option<Output> {
         self.output.pop_front()
     }
 
     // Input from clients.
 
-    pub(super) fn handle_connected(&mut self, link: LinkId) {
+    pub(super) fn handle_connected(&mut self) -> LinkId {
+        let link = LinkId { server: self.id, connection: self.connect() };
+        self.clients.insert(link, Client::default());
         if !self.serves {
-            return self.output.push_back(Output::Close(link));
+            self.hang_up(link);
         }
+        link
+    }
+
+    fn connect(&mut self) -> ConnectionId {
         let peer = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 50_000);
-        let connection = self.core.handle_connection(self.start, peer);
-        self.links.insert(connection, link);
-        let (input, waiting) = (BytesMut::new(), VecDeque::new());
-        let client = Client { connection, input, handshake: None, session: None, waiting };
-        self.clients.insert(link, client);
+        self.core.handle_connection(self.start, peer)
     }
 
     pub(super) fn handle_input(&mut self, link: LinkId, bytes: &[u8]) {
@@ -113,9 +106,8 @@ impl Server {
     }
 
     pub(super) fn handle_disconnected(&mut self, link: LinkId) {
-        if let Some(client) = self.clients.remove(&link) {
-            self.links.remove(&client.connection);
-            self.core.handle_disconnected(client.connection);
+        if self.clients.remove(&link).is_some() {
+            self.core.handle_disconnected(link.connection);
         }
     }
 
@@ -127,7 +119,7 @@ impl Server {
             match frame::split(&mut client.input, frame::SERVER_FRAME_LIMIT) {
                 Ok(Some(frame)) => match client.session {
                     None => self.handshake(link, frame),
-                    Some((session, timeout)) => self.request(link, session, timeout, frame),
+                    Some(session) => self.request(link, session, frame),
                 },
                 Ok(None) => return,
                 Err(_) => return self.hang_up(link),
@@ -148,20 +140,20 @@ impl Server {
         let timeout = Duration::from_millis(request.timeout.max(0).unsigned_abs().into());
         let timeout = timeout.clamp(least, most);
         if let Some(client) = self.clients.get_mut(&link) {
-            client.handshake = Some((handshake.clone(), timeout));
+            client.handshake = Some(handshake.clone());
         }
         self.tell_leader(match request.session_id {
-            SessionId(0) => ToLeader::Open { link, handshake, timeout },
-            session => ToLeader::Validate { link, session, timeout },
+            SessionId(0) => ToLeader::Ask(Entry::Open { link, handshake, timeout }),
+            session => ToLeader::Validate { link, session },
         });
     }
 
-    fn request(&mut self, link: LinkId, session: SessionId, timeout: Duration, request: Bytes) {
+    fn request(&mut self, link: LinkId, session: SessionId, request: Bytes) {
         let mut reader = Reader::new(&request);
         let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut reader) else {
             return self.hang_up(link);
         };
-        self.touched.insert(session.0, timeout);
+        self.touched.insert(session.0);
         if self.id == LEADER {
             self.tell_touched();
         }
@@ -172,7 +164,8 @@ impl Server {
         }
         let is_forwarded = is_forwarded(op);
         if is_forwarded {
-            self.tell_leader(ToLeader::Request { link, session, request: request.clone() });
+            let request = request.clone();
+            self.tell_leader(ToLeader::Ask(Entry::Request { link, session, request }));
         }
         let Some(client) = self.clients.get_mut(&link) else {
             return;
@@ -180,8 +173,12 @@ impl Server {
         if is_forwarded || !client.waiting.is_empty() {
             return client.waiting.push_back(request);
         }
-        let connection = client.connection;
-        self.core.execute(self.start, session, Some(connection), &request);
+        self.execute(link, session, &request);
+    }
+
+    /// Carries out a request of a client that is connected here.
+    fn execute(&mut self, link: LinkId, session: SessionId, request: &Bytes) {
+        self.core.execute(self.start, session, Some(link.connection), request);
         self.flush();
     }
 
@@ -191,20 +188,18 @@ impl Server {
         let mut reply = BytesMut::new();
         frame::encode(&mut reply, frame::SERVER_FRAME_LIMIT, |writer| header.encode(writer))
             .unwrap();
-        self.output.push_back(Output::ToClient(link, reply.freeze()));
+        self.output.push_back(Output::ToClient(link, Some(reply.freeze())));
     }
 
     /// Carries out the waiting requests at the head of the queue that need no leader.
     fn advance(&mut self, link: LinkId) {
         while let Some(client) = self.clients.get_mut(&link)
-            && let Some((session, _)) = client.session
+            && let Some(session) = client.session
             && let Some(request) = client.waiting.front()
             && !is_forwarded(op_of(request))
             && let Some(request) = client.waiting.pop_front()
         {
-            let connection = client.connection;
-            self.core.execute(self.start, session, Some(connection), &request);
-            self.flush();
+            self.execute(link, session, &request);
         }
     }
 
@@ -219,29 +214,26 @@ impl Server {
             ToFollower::UpToDate => self.serves = true,
             // By now its own copy knows whether there is such a session, as the leader did.
             ToFollower::Validated { link } => self.greet(link),
-            ToFollower::Synced { link } => self.synced(link),
+            ToFollower::Synced { link } => {
+                if let Some(client) = self.clients.get(&link)
+                    && let Some(session) = client.session
+                    && let Some(request) = client.waiting.front().cloned()
+                {
+                    self.advance_with(link, session, &request);
+                }
+            }
             ToFollower::Moved { link } => self.hang_up(link),
         }
     }
 
-    fn synced(&mut self, link: LinkId) {
-        if let Some(client) = self.clients.get_mut(&link)
-            && let Some((session, _)) = client.session
-            && let Some(request) = client.waiting.front().cloned()
-        {
-            self.advance_with(link, session, &request);
-        }
-    }
-
     /// Carries out the next entry of the log, and answers its client if that is connected here.
-    pub(super) fn apply(&mut self, entry: &Entry) {
+    fn apply(&mut self, entry: &Entry) {
         self.applied += 1;
         match entry {
             Entry::Open { link, .. } if self.clients.contains_key(link) => self.greet(*link),
             Entry::Open { handshake, .. } => {
                 // The client is connected elsewhere, or gone. The session is created all the same.
-                let peer = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 50_000);
-                let nobody = self.core.handle_connection(self.start, peer);
+                let nobody = self.connect();
                 self.core.handle_input(self.start, nobody, &mut framed(handshake));
                 self.core.handle_disconnected(nobody);
             }
@@ -262,7 +254,7 @@ impl Server {
     fn awaiting(&self, session: SessionId, request: &[u8]) -> Option<LinkId> {
         let waits = |client: &Client| {
             let waiting = client.waiting.front().and_then(|request| xid_of(request));
-            client.session.is_some_and(|(one, _)| one == session) && waiting == xid_of(request)
+            client.session == Some(session) && waiting == xid_of(request)
         };
         self.clients.iter().find(|(_, client)| waits(client)).map(|(link, _)| *link)
     }
@@ -272,32 +264,28 @@ impl Server {
     fn advance_with(&mut self, link: LinkId, session: SessionId, request: &Bytes) {
         if let Some(client) = self.clients.get_mut(&link) {
             client.waiting.pop_front();
-            let connection = client.connection;
-            self.core.execute(self.start, session, Some(connection), request);
-            self.flush();
+            self.execute(link, session, request);
         }
         self.advance(link);
     }
 
     /// Answers a handshake, and continues to read.
     fn greet(&mut self, link: LinkId) {
-        let Some(client) = self.clients.get_mut(&link) else {
+        let Some(handshake) = self.clients.get_mut(&link).and_then(|one| one.handshake.take())
+        else {
             return;
         };
-        let Some((handshake, timeout)) = client.handshake.take() else {
-            return;
-        };
-        let connection = client.connection;
-        self.core.handle_input(self.start, connection, &mut framed(&handshake));
+        self.core.handle_input(self.start, link.connection, &mut framed(&handshake));
         let Ok(request) = ConnectRequest::decode(&mut Reader::new(&handshake)) else {
             return;
         };
-        let session = match request.session_id {
-            // The newest session is the one just opened.
-            SessionId(0) => self.core.sessions().last().copied(),
-            session => Some(session),
-        };
-        client.session = session.map(|session| (session, timeout));
+        if let Some(client) = self.clients.get_mut(&link) {
+            client.session = match request.session_id {
+                // The newest session is the one just opened.
+                SessionId(0) => self.core.sessions().last().copied(),
+                session => Some(session),
+            };
+        }
         self.flush();
         self.read(link);
     }
@@ -311,20 +299,23 @@ impl Server {
         self.flush();
     }
 
+    /// Tries to be connected to the leader again.
+    pub(super) fn join(&mut self) {
+        self.tell_leader(ToLeader::Join { applied: self.applied });
+    }
+
     fn tell_leader(&mut self, message: ToLeader) {
         self.output.push_back(Output::ToLeader(message));
     }
 
     fn tell_touched(&mut self) {
         let touched = std::mem::take(&mut self.touched);
-        self.tell_leader(ToLeader::Touched(
-            touched.into_iter().map(|(id, timeout)| (SessionId(id), timeout)).collect(),
-        ));
+        self.tell_leader(ToLeader::Touched(touched.into_iter().map(SessionId).collect()));
     }
 
     fn hang_up(&mut self, link: LinkId) {
         self.handle_disconnected(link);
-        self.output.push_back(Output::Close(link));
+        self.output.push_back(Output::ToClient(link, None));
     }
 
     /// Sends the output of the copy to clients.
@@ -332,11 +323,12 @@ impl Server {
         while let Some(connection) = self.core.poll_ready() {
             let mut bytes = BytesMut::new();
             let is_over = self.core.poll_transmit(self.start, connection, &mut bytes);
-            let Some(link) = self.links.get(&connection).copied() else {
+            let link = LinkId { server: self.id, connection };
+            if !self.clients.contains_key(&link) {
                 continue;
-            };
+            }
             if !bytes.is_empty() {
-                self.output.push_back(Output::ToClient(link, bytes.freeze()));
+                self.output.push_back(Output::ToClient(link, Some(bytes.freeze())));
             }
             if is_over {
                 self.hang_up(link);

@@ -4,7 +4,7 @@
 //! its order. It may stall, which delays all that is sent and breaks nothing, or fall silent, or be
 //! cut.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -14,17 +14,20 @@ use tokio::io::ReadBuf;
 use zk_client::Host;
 use zk_embedded::Config;
 
-use super::judge::Believers;
+use super::TICK;
+use super::judge::Believer;
+use super::leader::Tracked;
 use super::message::{Entry, LEADER, LinkId, ServerId, ToFollower, ToLeader};
 use super::server::{Output, Server};
-use super::tracker::Tracker;
 use crate::agenda::Agenda;
 use crate::clock::now;
 use crate::frames;
+use crate::gate::Gate;
 use crate::inbox::Inbox;
 use crate::journal::Journal;
 use crate::link::Party;
-use crate::one_server::Way;
+use crate::one_server::{Pipe, Way};
+use crate::process::Phase;
 use crate::wire::{Network, Reception};
 use zk_inputs::Random;
 
@@ -33,41 +36,39 @@ const MAX_STEPS: u64 = 3_000_000;
 
 pub(super) struct World {
     pub(super) journal: Journal,
+    pub(super) phase: Phase,
+    /// The gate of each process in its current life.
+    pub(super) gates: BTreeMap<usize, Arc<Gate>>,
+    /// The processes that got the lock in the calm.
+    pub(super) served: BTreeSet<usize>,
+    /// How many processes there ever were.
+    pub(super) processes: usize,
     pub(super) servers: Vec<Server>,
-    /// The leader's table of sessions.
-    pub(super) tracker: Tracker,
+    /// The leader's table of sessions, by their ids.
+    pub(super) sessions: BTreeMap<i64, Tracked>,
     /// The leader's log.
     pub(super) log: Vec<Arc<Entry>>,
     /// The connections between the leader and each server; the leader's own is not used.
     pub(super) peers: Vec<Peer>,
-    pub(super) believers: Believers,
+    /// The guards of all processes. The newest ones come last.
+    pub(super) believers: Vec<Believer>,
     /// The longest time that any message takes, in milliseconds.
     pub(super) latency: u64,
     links: BTreeMap<LinkId, Link>,
     agenda: Agenda<Due>,
-    /// How many connections clients have opened.
-    connections: u64,
-    settings: Settings,
-    start: Instant,
-    random: Random,
-}
-
-/// The configuration of the ensemble.
-#[derive(Clone, Debug)]
-pub(super) struct Settings {
-    pub(super) tick: Duration,
     /// How long a follower continues without its leader: `syncLimit` ticks.
-    pub(super) patience: Duration,
-    /// Which servers check access lists by themselves.
-    pub(super) is_eager: bool,
+    patience: Duration,
+    random: Random,
 }
 
 /// The connection of a follower to the leader.
 pub(super) struct Peer {
     /// The number of this connection: messages of an earlier one do not arrive.
     generation: u64,
-    up: Pipe,
-    down: Pipe,
+    /// To the leader, and to the follower.
+    pipes: [Pipe; 2],
+    /// When the last stall ends, or has ended.
+    stalled: Instant,
     /// When the follower last received something from the leader.
     heard: Instant,
     /// Whether the leader has accepted the follower.
@@ -77,21 +78,11 @@ pub(super) struct Peer {
 /// The connection of a client.
 struct Link {
     party: Party,
-    up: Pipe,
-    down: Pipe,
+    /// To the server, and to the client.
+    pipes: [Pipe; 2],
     inbox: Inbox,
     is_cut: bool,
     is_left: bool,
-}
-
-/// One direction.
-struct Pipe {
-    /// What is sent from now on arrives no earlier than this.
-    clear: Instant,
-    /// When the last stall ends, or has ended.
-    stalled: Instant,
-    /// Nothing arrives any more.
-    is_silent: bool,
 }
 
 enum Due {
@@ -99,58 +90,54 @@ enum Due {
     HalfTick,
     Up(ServerId, u64, ToLeader),
     Down(ServerId, u64, ToFollower),
-    Bytes(LinkId, Way, Bytes),
-    End(LinkId, Way),
+    /// Bytes of a client's connection arrive, or its end.
+    Bytes(LinkId, Way, Option<Bytes>),
 }
 
 impl World {
+    /// So many servers, of which each checks access lists by itself if that is wanted.
     pub(super) fn new(
-        settings: Settings,
         servers: usize,
+        is_eager: bool,
+        patience: Duration,
         journal: Journal,
         mut random: Random,
     ) -> Self {
         let start = now();
         let server = |id| {
             let config = Config::new()
-                .tick_time(settings.tick)
+                .tick_time(TICK)
                 .max_connections_per_host(0)
                 .keep_history(id == LEADER);
-            Server::new(id, config, start, settings.is_eager)
+            Server::new(id, config, start, is_eager)
         };
-        let peer = |_| Peer {
-            generation: 0,
-            up: Pipe::new(start),
-            down: Pipe::new(start),
-            heard: start,
-            is_joined: true,
-        };
+        let pipes = || [Pipe::new(start), Pipe::new(start)];
+        let (generation, stalled, heard, is_joined) = (0, start, start, true);
+        let peer = |_| Peer { generation, pipes: pipes(), stalled, heard, is_joined };
         let mut world = Self {
             journal,
+            phase: Phase::Storm,
+            gates: BTreeMap::new(),
+            served: BTreeSet::new(),
+            processes: 0,
             servers: (0..servers).map(server).collect(),
-            tracker: Tracker::new(settings.tick),
+            sessions: BTreeMap::new(),
             log: Vec::new(),
             peers: (0..servers).map(peer).collect(),
-            believers: Believers::default(),
+            believers: Vec::new(),
             latency: random.within(2..20),
             links: BTreeMap::new(),
             agenda: Agenda::default(),
-            connections: 0,
-            settings,
-            start,
+            patience,
             random: random.fork(),
         };
         world.agenda.plan(start, Due::HalfTick);
         world
     }
 
-    pub(super) fn elapsed(&self) -> Duration {
-        now() - self.start
-    }
-
-    /// The followers that the leader has accepted.
-    pub(super) fn followers(&self) -> Vec<ServerId> {
-        (0..self.servers.len()).filter(|id| *id != LEADER && self.peers[*id].is_joined).collect()
+    /// The leader, and the followers that it has accepted.
+    pub(super) fn joined(&self) -> Vec<ServerId> {
+        (0..self.servers.len()).filter(|id| self.peers[*id].is_joined).collect()
     }
 
     // The faults.
@@ -164,22 +151,24 @@ impl World {
     }
 
     /// Delays everything that is sent from now on by at least these times, in each direction.
-    pub(super) fn stall_link(&mut self, id: LinkId, up: Duration, down: Duration) {
+    pub(super) fn stall_link(&mut self, id: LinkId, times: [Duration; 2]) {
         if let Some(link) = self.links.get_mut(&id) {
-            link.up.stall(up);
-            link.down.stall(down);
+            link.pipes.iter_mut().zip(times).for_each(|(pipe, time)| pipe.stall(time));
         }
     }
 
-    pub(super) fn stall_peer(&mut self, id: ServerId, up: Duration, down: Duration) {
-        self.peers[id].up.stall(up);
-        self.peers[id].down.stall(down);
+    pub(super) fn stall_peer(&mut self, id: ServerId, times: [Duration; 2]) {
+        let Peer { pipes, stalled, .. } = &mut self.peers[id];
+        for (pipe, time) in pipes.iter_mut().zip(times) {
+            pipe.stall(time);
+            *stalled = (*stalled).max(now() + time);
+        }
     }
 
     /// Drops everything in both directions from now on, including the end of the connection.
     pub(super) fn silence_link(&mut self, id: LinkId) {
         if let Some(link) = self.links.get_mut(&id) {
-            (link.up.is_silent, link.down.is_silent) = (true, true);
+            link.pipes.iter_mut().for_each(|pipe| pipe.is_silent = true);
         }
     }
 
@@ -187,16 +176,15 @@ impl World {
     pub(super) fn cut_link(&mut self, id: LinkId) {
         if let Some(link) = self.links.get_mut(&id) {
             link.is_cut = true;
-            self.end(id, Way::Up);
-            self.end(id, Way::Down);
+            self.carry(id, Way::Up, None);
+            self.carry(id, Way::Down, None);
         }
     }
 
     /// True if nothing delays the connection between a follower and the leader, nor has delayed it
     /// a moment ago.
     pub(super) fn is_well(&self, id: ServerId) -> bool {
-        let Peer { up, down, is_joined, .. } = &self.peers[id];
-        *is_joined && up.stalled.max(down.stalled) + self.settings.tick < now()
+        self.peers[id].is_joined && self.peers[id].stalled + TICK < now()
     }
 
     /// Breaks the connection between a follower and the leader, so that both notice at once. A
@@ -220,10 +208,16 @@ impl World {
         if to == LEADER {
             return self.servers[to].handle_message(message);
         }
-        let latency = self.latency();
-        let Peer { down, generation, .. } = &mut self.peers[to];
-        let (at, generation) = (down.arrival(latency), *generation);
+        let (at, generation) = self.peer_arrival(to, Way::Down);
         self.agenda.plan(at, Due::Down(to, generation, message));
+    }
+
+    /// When a message arrives that is sent now between a follower and the leader, and on which of
+    /// their connections.
+    fn peer_arrival(&mut self, id: ServerId, way: Way) -> (Instant, u64) {
+        let latency = self.latency();
+        let peer = &mut self.peers[id];
+        (peer.pipes[way as usize].arrival(latency), peer.generation)
     }
 
     /// Transmits the output of a server.
@@ -232,39 +226,24 @@ impl World {
             match output {
                 Output::ToLeader(message) if id == LEADER => self.lead(id, message),
                 Output::ToLeader(message) => {
-                    let latency = self.latency();
-                    let Peer { up, generation, .. } = &mut self.peers[id];
-                    let (at, generation) = (up.arrival(latency), *generation);
+                    let (at, generation) = self.peer_arrival(id, Way::Up);
                     self.agenda.plan(at, Due::Up(id, generation, message));
                 }
                 Output::ToClient(link, bytes) => self.carry(link, Way::Down, bytes),
-                Output::Close(link) => self.end(link, Way::Down),
             }
         }
     }
 
-    /// When bytes that are sent now to or by a client arrive.
-    fn arrival(&mut self, id: LinkId, way: Way) -> Option<Instant> {
+    /// Sends bytes to or from a client, or the end of its connection.
+    fn carry(&mut self, id: LinkId, way: Way, bytes: Option<Bytes>) {
         let latency = self.latency();
-        let link = self.links.get_mut(&id)?;
-        let latency = if link.party == Party::Operator { Duration::ZERO } else { latency };
-        let pipe = match way {
-            Way::Up => &mut link.up,
-            Way::Down => &mut link.down,
-        };
-        let at = pipe.arrival(latency);
-        (!pipe.is_silent).then_some(at)
-    }
-
-    fn carry(&mut self, id: LinkId, way: Way, bytes: Bytes) {
-        if let Some(at) = self.arrival(id, way) {
-            self.agenda.plan(at, Due::Bytes(id, way, bytes));
-        }
-    }
-
-    fn end(&mut self, id: LinkId, way: Way) {
-        if let Some(at) = self.arrival(id, way) {
-            self.agenda.plan(at, Due::End(id, way));
+        if let Some(link) = self.links.get_mut(&id) {
+            let pipe = &mut link.pipes[way as usize];
+            let is_operators = link.party == Party::Operator;
+            let at = pipe.arrival(if is_operators { Duration::ZERO } else { latency });
+            if !pipe.is_silent {
+                self.agenda.plan(at, Due::Bytes(id, way, bytes));
+            }
         }
     }
 
@@ -273,64 +252,56 @@ impl World {
     fn happen(&mut self, due: Due) {
         match due {
             Due::HalfTick => self.half_tick(),
-            Due::Up(from, generation, message) => {
-                if self.peers[from].generation == generation {
-                    self.journal.note(|| format!("zk{from} -> zk0: {message}"));
-                    self.lead(from, message);
+            Due::Up(id, generation, _) | Due::Down(id, generation, _)
+                if self.peers[id].generation != generation => {}
+            Due::Up(from, _, message) => {
+                self.journal.note(|| format!("zk{from} -> zk0: {message}"));
+                self.lead(from, message);
+            }
+            Due::Down(to, _, message) => {
+                self.peers[to].heard = now();
+                if !matches!(message, ToFollower::Ping) {
+                    self.journal.note(|| format!("zk0 -> zk{to}: {message}"));
                 }
+                self.servers[to].handle_message(message);
+                self.flush(to);
             }
-            Due::Down(to, generation, message) => {
-                if self.peers[to].generation == generation {
-                    self.peers[to].heard = now();
-                    if !matches!(message, ToFollower::Ping) {
-                        self.journal.note(|| format!("zk0 -> zk{to}: {message}"));
-                    }
-                    self.servers[to].handle_message(message);
-                    self.flush(to);
-                }
-            }
-            Due::Bytes(id, way, bytes) => {
-                let Some(link) = self.links.get_mut(&id).filter(|link| !link.is_cut) else {
-                    return;
-                };
-                let party = link.party;
-                self.journal
-                    .note(|| format!("{party:?} {id} {way:?}: {}", frames::describe(way, &bytes)));
-                match way {
-                    Way::Up => {
-                        self.servers[id.server].handle_input(id, &bytes);
-                        self.flush(id.server);
-                    }
-                    Way::Down => link.inbox.push(&bytes),
-                }
-            }
-            Due::End(id, Way::Up) => {
-                self.servers[id.server].handle_disconnected(id);
-                self.flush(id.server);
-            }
-            Due::End(id, Way::Down) => {
-                if let Some(link) = self.links.get_mut(&id) {
-                    link.inbox.end();
-                }
-            }
+            Due::Bytes(id, way, bytes) => self.arrive(id, way, bytes),
         }
+    }
+
+    /// Bytes of a client's connection arrive, or its end.
+    fn arrive(&mut self, id: LinkId, way: Way, bytes: Option<Bytes>) {
+        let Some(link) = self.links.get_mut(&id).filter(|link| !link.is_cut || bytes.is_none())
+        else {
+            return;
+        };
+        let party = link.party;
+        if let Some(bytes) = &bytes {
+            let described = || format!("{party:?} {id} {way:?}: {}", frames::describe(way, bytes));
+            self.journal.note(described);
+        }
+        match (way, bytes) {
+            (Way::Down, Some(bytes)) => link.inbox.push(&bytes),
+            (Way::Down, None) => link.inbox.end(),
+            (Way::Up, Some(bytes)) => self.servers[id.server].handle_input(id, &bytes),
+            (Way::Up, None) => self.servers[id.server].handle_disconnected(id),
+        }
+        self.flush(id.server);
     }
 
     fn half_tick(&mut self) {
         self.lead_on();
         for id in 1..self.servers.len() {
             if !self.servers[id].serves() {
-                let applied = self.servers[id].applied();
-                let latency = self.latency();
-                let Peer { up, generation, .. } = &mut self.peers[id];
-                let (at, generation) = (up.arrival(latency), *generation);
-                self.agenda.plan(at, Due::Up(id, generation, ToLeader::Join { applied }));
-            } else if now() - self.peers[id].heard > self.settings.patience {
+                self.servers[id].join();
+                self.flush(id);
+            } else if now() - self.peers[id].heard > self.patience {
                 self.journal.strike("follower gave up");
                 self.break_peer(id);
             }
         }
-        self.agenda.plan(now() + self.settings.tick / 2, Due::HalfTick);
+        self.agenda.plan(now() + TICK / 2, Due::HalfTick);
     }
 }
 
@@ -347,13 +318,11 @@ impl Network for World {
     }
 
     fn connect(&mut self, party: Party, host: &Host) -> LinkId {
-        self.connections += 1;
-        let id = LinkId { server: server(host), number: self.connections };
-        let (up, down) = (Pipe::new(now()), Pipe::new(now()));
+        let id = self.servers[server(host)].handle_connected();
+        let pipes = [Pipe::new(now()), Pipe::new(now())];
         let (inbox, is_cut, is_left) = (Inbox::default(), false, false);
-        self.links.insert(id, Link { party, up, down, inbox, is_cut, is_left });
+        self.links.insert(id, Link { party, pipes, inbox, is_cut, is_left });
         self.journal.note(|| format!("{party:?} connects: {id}"));
-        self.servers[id.server].handle_connected(id);
         self.flush(id.server);
         id
     }
@@ -366,12 +335,12 @@ impl Network for World {
     }
 
     fn write(&mut self, id: LinkId, bytes: &[u8]) -> usize {
-        self.carry(id, Way::Up, Bytes::copy_from_slice(bytes));
+        self.carry(id, Way::Up, Some(Bytes::copy_from_slice(bytes)));
         bytes.len()
     }
 
     fn leave_client(&mut self, id: LinkId) {
-        self.end(id, Way::Up);
+        self.carry(id, Way::Up, None);
         if let Some(link) = self.links.get_mut(&id) {
             link.is_left = true;
         }
@@ -399,21 +368,4 @@ pub(super) fn name(server: ServerId) -> String {
 
 fn server(host: &Host) -> ServerId {
     host.name.trim_start_matches("zk").parse().unwrap()
-}
-
-impl Pipe {
-    fn new(now: Instant) -> Self {
-        Self { clear: now, stalled: now, is_silent: false }
-    }
-
-    fn stall(&mut self, time: Duration) {
-        self.stalled = self.stalled.max(now() + time);
-        self.clear = self.clear.max(self.stalled);
-    }
-
-    /// When something that is sent now arrives, behind everything that was sent before.
-    fn arrival(&mut self, latency: Duration) -> Instant {
-        self.clear = self.clear.max(now() + latency);
-        self.clear
-    }
 }
