@@ -40,12 +40,8 @@ impl Job {
             };
             open(|open| *open += 1);
             let added = unless_given_up(&self.trial, who, polls, counter.add(1)).await;
-            let stays_open = match &added {
-                None => true,
-                Some(Err(error)) => error.kind() == ErrorKind::InDoubt,
-                Some(Ok(_)) => false,
-            };
-            if !stays_open {
+            let is_known = |error: &Error| error.kind() != ErrorKind::InDoubt;
+            if added.as_ref().is_some_and(|added| added.as_ref().err().is_none_or(is_known)) {
                 open(|open| *open -= 1);
             }
             match added {

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use zk_client::{Acl, Client, CreateOptions, ErrorCode, Id, Op, Perms};
 
 use super::journal::{FOLDER, folders, nodes};
-use super::process::Trial;
+use super::process::{Phase, Trial};
 use super::wire::Reception;
 use crate::task::spawn;
 use zk_inputs::Random;
@@ -156,7 +156,7 @@ pub(super) fn withhold(trial: &Arc<Trial>, client: &Client, time: Duration) {
             permit(&client, folder, Perms::ALL.without(Perms::DELETE)).await;
         }
         trial.world.lock().unwrap().journal.strike("delete withheld");
-        drop(timeout(time, trial.storm_is_over()).await);
+        drop(timeout(time, trial.until(Phase::Calm)).await);
         for folder in &folders {
             permit(&client, folder, Perms::ALL).await;
         }

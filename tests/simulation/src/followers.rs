@@ -84,12 +84,10 @@ impl Follower {
         }
         let (trial, who) = (Arc::clone(&self.trial), self.who);
         if let Err(what) = self.stop(following).await {
-            trial.world.lock().unwrap().journal.violate(format!("{who}: {what}"));
+            trial.violate(format!("{who}: {what}"));
         }
         trial.progress.lock().unwrap().idle.insert(who.name);
-        while trial.phase() < Phase::Over {
-            trial.changed.notified().await;
-        }
+        trial.until(Phase::Over).await;
     }
 
     /// Ends it in one of three ways, after which nothing is current and no watch is left.
@@ -99,15 +97,16 @@ impl Follower {
             0 => drop(following),
             1 => {
                 self.keeper.close().await;
-                let ended = timeout(SESSION, following).await;
-                if !matches!(ended, Ok(Err(_))) {
-                    return Err(format!("it ends with {ended:?} when its keeper is closed"));
+                match timeout(SESSION, following).await {
+                    Ok(Err(_)) => {}
+                    ended => {
+                        return Err(format!("it ends with {ended:?} when its keeper is closed"));
+                    }
                 }
             }
             _ => {
                 drop(self.followed);
-                let ended = timeout(SESSION, following).await;
-                return match ended {
+                return match timeout(SESSION, following).await {
                     Ok(Ok(())) => Ok(()),
                     ended => Err(format!("it ends with {ended:?} when nobody reads it")),
                 };
@@ -120,8 +119,7 @@ impl Follower {
     }
 
     fn violate(&self, what: String) {
-        let who = self.who;
-        self.trial.world.lock().unwrap().journal.violate(format!("{who}: {what}"));
+        self.trial.violate(format!("{}: {what}", self.who));
     }
 
     /// Compares all that is shown with what may be.
@@ -139,7 +137,7 @@ impl Follower {
     async fn work(&self, mut random: Random) {
         let mut turns = 0;
         while self.trial.phase() < Phase::Idle {
-            let is_over = self.trial.calm_is_over();
+            let is_over = self.trial.until(Phase::Idle);
             if turns >= self.trial.turns() {
                 is_over.await;
                 break;

@@ -27,7 +27,7 @@ pub struct Gate(Mutex<State>);
 struct State {
     mode: Mode,
     /// The wakers of the tasks behind the gate, in the order in which the tasks came.
-    wakers: Vec<Option<Waker>>,
+    wakers: Vec<Waker>,
 }
 
 /// A task behind a gate. Its output is `None` if it was killed.
@@ -46,7 +46,7 @@ impl Gate {
     /// Puts a task behind this gate.
     pub fn guard<F: Future>(self: &Arc<Self>, future: F) -> Gated<F> {
         let wakers = &mut self.0.lock().unwrap().wakers;
-        wakers.push(None);
+        wakers.push(Waker::noop().clone());
         let index = wakers.len() - 1;
         Gated { gate: Arc::clone(self), index, inner: Some(Box::pin(future)) }
     }
@@ -64,7 +64,7 @@ impl Gate {
             return;
         }
         state.mode = mode;
-        let mut wakers = state.wakers.iter().flatten().cloned().collect::<Vec<_>>();
+        let mut wakers = state.wakers.clone();
         drop(state);
         if last_first {
             wakers.reverse();
@@ -79,10 +79,7 @@ impl<F: Future> Future for Gated<F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mode = {
             let mut state = self.gate.0.lock().unwrap();
-            let waker = &mut state.wakers[self.index];
-            if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-                *waker = Some(cx.waker().clone());
-            }
+            state.wakers[self.index].clone_from(cx.waker());
             state.mode
         };
         match (mode, &mut self.inner) {

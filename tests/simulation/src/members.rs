@@ -133,7 +133,7 @@ impl Job {
         tokio::select! {
             biased;
             () = self.observe(group, sees) => {}
-            () = self.trial.calm_is_over() => {}
+            () = self.trial.until(Phase::Idle) => {}
         }
         self.trial.progress.lock().unwrap().views.remove(&name);
         drop(member);

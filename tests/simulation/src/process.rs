@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinHandle;
 use zk_client::{Client, SessionState};
-use zk_recipes::{Layout, Options, Owner};
+use zk_recipes::{Layout, Options, Owner, Shard};
 
 use super::Family;
 use super::counts::Adds;
@@ -22,7 +22,6 @@ use super::held::Held;
 use super::locks::AnyLock;
 use super::network::{Party, Shared};
 use super::planned;
-use super::shards::Works;
 use super::shown::Timelines;
 use super::wire::Dialer;
 use super::work::Job;
@@ -97,7 +96,8 @@ pub(super) struct Progress {
     /// What each task that rests has seen last of the group: the nodes of its members.
     pub(super) views: BTreeMap<Name, Vec<String>>,
     pub(super) adds: Adds,
-    pub(super) works: Works,
+    /// The shards that are worked on, each by the index of what its worker has.
+    pub(super) works: BTreeMap<usize, Shard>,
     /// What the nodes that are followed have been.
     pub(super) timelines: Timelines,
 }
@@ -120,16 +120,9 @@ impl Trial {
         self.changed.notify_waiters();
     }
 
-    /// Waits until nothing goes wrong any more.
-    pub(super) async fn storm_is_over(&self) {
-        while self.phase() == Phase::Storm {
-            self.changed.notified().await;
-        }
-    }
-
-    /// Waits until no task wants anything any more.
-    pub(super) async fn calm_is_over(&self) {
-        while self.phase() < Phase::Idle {
+    /// Waits until a phase has begun.
+    pub(super) async fn until(&self, phase: Phase) {
+        while self.phase() < phase {
             self.changed.notified().await;
         }
     }

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use zk_recipes::Options;
 
-use super::clock::now;
 use super::journal::{Grant, Role};
-use super::judge::{self, LockRequest};
+use super::judge;
 use super::locks::{AnyGuard, AnyLock, Patience};
 use super::process::Phase;
 use super::work::{Job, attend, unless_given_up};
@@ -57,21 +56,18 @@ impl Job {
                 (Patience::Waits, u64::MAX)
             }
         };
-        let has_term = false;
-        let (role, level, passes) = (Role::Exclusive, None, self.passes);
-        let request = LockRequest { who, role, level, passes, has_term, at: now() };
-        let guard = held.map(|(guard, grant)| {
-            judge::leaves(&trial, grant);
-            guard
-        });
+        let request = self.request();
+        if let Some((_, grant)) = &held {
+            judge::leaves(&trial, *grant);
+        }
         let acquire = async {
-            match guard {
-                Some(AnyGuard::Plain(guard)) if requeues && !strays => {
+            match held {
+                Some((AnyGuard::Plain(guard), _)) if requeues && !strays => {
                     guard.requeue().await.map(AnyGuard::Plain).map(Some)
                 }
-                guard => {
-                    drop(guard);
-                    self.lock.request(&self.owner, role, patience).await
+                held => {
+                    drop(held);
+                    self.lock.request(&self.owner, request.role, patience).await
                 }
             }
         };

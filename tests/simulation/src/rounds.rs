@@ -9,6 +9,7 @@ use zk_recipes::{DoubleBarrier, Hold, Round};
 use super::journal::FOLDER;
 use super::judge::{self, LockRequest};
 use super::nodes::nodes_at;
+use super::process::Phase;
 use super::work::{Job, unless_given_up};
 
 /// The nodes of a round, with the transactions that created them.
@@ -24,7 +25,7 @@ impl Job {
         let entered = tokio::select! {
             biased;
             entered = self.get(&request, polls, barrier.enter()) => entered,
-            () = self.trial.calm_is_over() => {
+            () = self.trial.until(Phase::Idle) => {
                 self.trial.count("acquires cancelled");
                 None
             }

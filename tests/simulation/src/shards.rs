@@ -10,13 +10,10 @@ use tokio::time::{sleep, timeout};
 use zk_recipes::{Hold, LockState, Partitioner, Shard};
 
 use super::journal::FOLDER;
-use super::process::{Progress, Trial, Who};
+use super::process::{Phase, Progress, Trial, Who};
 use super::work::Job;
 
 const SHARDS: [&str; 4] = ["a", "b", "c", "d"];
-
-/// The shards that are worked on, each by the index of what its worker has.
-pub(super) type Works = BTreeMap<usize, Shard>;
 
 /// The work on one shard, until it is dropped.
 struct Working {
@@ -38,8 +35,8 @@ impl Job {
         let time = self.random.millis(0..4000);
         let stop = async {
             match leaves {
-                true => drop(timeout(time, self.trial.calm_is_over()).await),
-                false => self.trial.calm_is_over().await,
+                true => drop(timeout(time, self.trial.until(Phase::Idle)).await),
+                false => self.trial.until(Phase::Idle).await,
             }
         };
         let request = self.request();

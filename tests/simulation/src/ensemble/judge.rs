@@ -54,7 +54,7 @@ impl World {
 
     /// Checks whether a process believes in a lock that another one owns.
     pub(super) fn judge(&mut self) {
-        self.journal.commits(self.servers[LEADER].core().history());
+        self.journal.commits(self.servers[LEADER].core.history());
         let owner = self.journal.queue().min().map(|(_, _, czxid)| czxid);
         let believers = self.believers.iter().filter(|believer| believer.believes());
         let believers = believers.collect::<Vec<_>>();

@@ -37,7 +37,7 @@ impl World {
         match message {
             ToLeader::Ask(entry @ Entry::Open { timeout, .. }) => {
                 self.commit(entry);
-                let session = self.servers[LEADER].core().sessions().last().copied().unwrap();
+                let session = self.servers[LEADER].core.sessions().last().copied().unwrap();
                 let mut tracked = Tracked { timeout, expires: Duration::ZERO, owner: from };
                 tracked.touch(now);
                 self.sessions.insert(session.0, tracked);

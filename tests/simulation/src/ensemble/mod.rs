@@ -45,8 +45,9 @@ use super::{Outcome, in_virtual_time};
 use crate::task::spawn;
 use zk_inputs::Random;
 
-/// A node below which no client may create anything.
-const FORBIDDEN: &str = "/forbidden";
+/// A node below which no client may create anything, and one that clients try to create there.
+const READ_ONLY: &str = "/forbidden";
+const FORBIDDEN: &str = "/forbidden/node";
 
 const TICK: Duration = Duration::from_millis(100);
 
@@ -121,7 +122,7 @@ async fn simulate(
 fn agree(trial: &Trial) -> Result<(), String> {
     let world = trial.world.lock().unwrap();
     let all = world.servers.iter().map(|server| {
-        let core = server.core();
+        let core = &server.core;
         (core.last_zxid(), core.sessions(), core.children(FOLDER))
     });
     let all = all.collect::<Vec<_>>();

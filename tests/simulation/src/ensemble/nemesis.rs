@@ -15,89 +15,76 @@ use crate::process::Phase;
 use crate::task::spawn;
 use zk_inputs::Random;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    StallLink,
-    StallPeer,
-    Isolate,
-    StallAndIsolate,
-    Cut,
-    Silence,
-    Break,
-    Pause,
-    Kill,
-    Slow,
-}
+type Fault = fn(&mut Nemesis);
 
-const KINDS: [(Kind, u64); 10] = [
-    (Kind::StallLink, 10),
-    (Kind::StallPeer, 4),
-    (Kind::Isolate, 4),
-    (Kind::StallAndIsolate, 12),
-    (Kind::Cut, 3),
-    (Kind::Silence, 2),
-    (Kind::Break, 1),
-    (Kind::Pause, 3),
-    (Kind::Kill, 1),
-    (Kind::Slow, 2),
+/// The faults with their weights.
+const FAULTS: [(Fault, u64); 10] = [
+    (Nemesis::stall_client, 10),
+    (Nemesis::stall_follower, 4),
+    (Nemesis::isolate, 4),
+    (Nemesis::stall_and_isolate, 12),
+    (|nemesis| nemesis.link("client cut", World::cut_link), 3),
+    (|nemesis| nemesis.link("client silent", World::silence_link), 2),
+    (|nemesis| nemesis.follower("follower cut", World::break_peer), 1),
+    (Nemesis::pause, 3),
+    (Nemesis::kill, 1),
+    (Nemesis::slow, 2),
 ];
 
 /// Injects faults into processes, servers and connections.
 pub(super) struct Nemesis {
     trial: Arc<Trial>,
     random: Random,
-    weights: Vec<(Kind, u64)>,
+    weights: Vec<(Fault, u64)>,
 }
 
 impl Nemesis {
     pub(super) fn new(trial: Arc<Trial>, mut random: Random) -> Self {
-        let weights = KINDS.map(|(kind, weight)| (kind, weight * random.within(0..4))).to_vec();
+        let weights = FAULTS.map(|(fault, weight)| (fault, weight * random.within(0..4))).to_vec();
         Self { trial, random, weights }
     }
 
     /// Injects one fault.
     pub(super) fn strike(&mut self) {
-        let Some(kind) = draw(&self.weights, &mut self.random) else {
-            return;
-        };
-        match kind {
-            Kind::StallLink => {
-                let times = [self.stall(), self.stall()];
-                self.link("client stalled", |world, id| world.stall_link(id, times));
-            }
-            Kind::StallPeer => {
-                let times = [self.stall(), self.delay()];
-                self.follower("follower stalled", |world, id| world.stall_peer(id, times));
-            }
-            Kind::Isolate => {
-                let id = self.trial.follower(&mut self.random);
-                let time = self.random.time(self.trial.timeout * 2);
-                isolate(&self.trial, id, time);
-            }
-            Kind::StallAndIsolate => self.stall_and_isolate(),
-            Kind::Cut => self.link("client cut", World::cut_link),
-            Kind::Silence => self.link("client silent", World::silence_link),
-            Kind::Break => self.follower("follower cut", World::break_peer),
-            Kind::Pause => self.pause(),
-            Kind::Kill => {
-                let world = &mut *self.trial.world.lock().unwrap();
-                if let Some((process, gate)) = self.random.pick(&open(world)) {
-                    strike(world, "process killed", format!("process {process}"));
-                    world.believers.retain(|believer| believer.process != process);
-                    gate.set(Mode::Killed, false);
-                }
-            }
-            Kind::Slow => {
-                let world = &mut *self.trial.world.lock().unwrap();
-                world.journal.strike("latency changed");
-                world.latency = self.random.within(1..40);
-            }
+        if let Some(fault) = draw(&self.weights, &mut self.random) {
+            fault(self);
         }
     }
 
     /// Ends the faults, except those that last for a while.
     pub(super) fn rest(self) {
         self.trial.world.lock().unwrap().latency = 5;
+    }
+
+    fn stall_client(&mut self) {
+        let times = [self.stall(), self.stall()];
+        self.link("client stalled", |world, id| world.stall_link(id, times));
+    }
+
+    fn stall_follower(&mut self) {
+        let times = [self.stall(), self.delay()];
+        self.follower("follower stalled", |world, id| world.stall_peer(id, times));
+    }
+
+    fn isolate(&mut self) {
+        let id = self.trial.follower(&mut self.random);
+        let time = self.random.time(self.trial.timeout * 2);
+        isolate(&self.trial, id, time);
+    }
+
+    fn kill(&mut self) {
+        let world = &mut *self.trial.world.lock().unwrap();
+        if let Some((process, gate)) = self.random.pick(&open(world)) {
+            strike(world, "process killed", format!("process {process}"));
+            world.believers.retain(|believer| believer.process != process);
+            gate.set(Mode::Killed, false);
+        }
+    }
+
+    fn slow(&mut self) {
+        let world = &mut *self.trial.world.lock().unwrap();
+        world.journal.strike("latency changed");
+        world.latency = self.random.within(1..40);
     }
 
     /// How long one direction stalls: often not at all.

@@ -8,10 +8,10 @@ use std::time::Duration;
 use zk_client::{Acl, Client, CreateOptions, Id, Perms, SessionIdentity};
 use zk_recipes::{Error, ErrorKind, Guard, Lock, LockState, LockTicket, Options};
 
-use super::FORBIDDEN;
 use super::message::{LEADER, ServerId};
 use super::nemesis;
 use super::world::{World, name};
+use super::{FORBIDDEN, READ_ONLY};
 use crate::clock::now;
 use crate::gate::Gate;
 use crate::journal::{COUNTER, FOLDER};
@@ -82,19 +82,18 @@ async fn inherit(trial: Arc<Trial>, process: usize, ticket: String, mut random: 
     let ticket: LockTicket = ticket.parse().unwrap();
     let mut life = Life::begin(&trial, process, Some(ticket.session()), random.fork());
     let gate = Arc::clone(&life.gate);
-    let work = gate.guard(async move {
+    gate.guard(async move {
         tokio::time::sleep(random.time(HEIRS_WITHIN)).await;
-        life.resume(&ticket).await
-    });
-    work.await;
+        life.resume(&ticket).await;
+    })
+    .await;
     trial.world.lock().unwrap().gates.remove(&process);
 }
 
 /// An application that goes on sending requests that are forbidden.
 async fn ask_in_vain(trial: Arc<Trial>, client: Client) {
-    let path = format!("{FORBIDDEN}/node");
     while client.state().ended().is_none() && trial.phase() != Phase::Over {
-        drop(client.create(&path, b"", &CreateOptions::persistent()).await);
+        drop(client.create(FORBIDDEN, b"", &CreateOptions::persistent()).await);
         tokio::time::sleep(trial.timeout / 8).await;
     }
 }
@@ -250,7 +249,7 @@ pub(super) async fn prepare(trial: &Trial, random: &mut Random) -> Result<(), zk
     client.create(COUNTER, b"", &CreateOptions::persistent()).await?;
     let read_only = [Acl::new(Perms::READ, Id::ANYONE)];
     let options = CreateOptions::persistent().with_acl(&read_only);
-    client.create(FORBIDDEN, b"", &options).await?;
+    client.create(READ_ONLY, b"", &options).await?;
     client.close().await;
     drop(driver.await);
     Ok(())

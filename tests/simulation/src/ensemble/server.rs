@@ -20,20 +20,21 @@ use crate::one_server::WALL;
 pub(super) struct Server {
     id: ServerId,
     /// Its clock stands still: the leader decides when sessions expire.
-    core: Core,
+    pub(super) core: Core,
     start: Instant,
     timeouts: (Duration, Duration),
     /// Whether it refuses a write that the access list of its own copy forbids, without asking the
     /// leader (`zookeeper.enableEagerACLCheck`).
     is_eager: bool,
     /// Whether it follows the leader, as far as it knows.
-    serves: bool,
+    pub(super) serves: bool,
     /// How much of the leader's log it has carried out.
     applied: usize,
     clients: BTreeMap<LinkId, Client>,
     /// The ids of the sessions seen since the leader last asked.
     touched: BTreeSet<i64>,
-    output: VecDeque<Output>,
+    /// What is to be sent, in order.
+    pub(super) output: VecDeque<Output>,
 }
 
 /// An output of a server.
@@ -47,8 +48,9 @@ pub(super) enum Output {
 struct Client {
     /// The bytes of an incomplete frame.
     input: BytesMut,
-    /// The handshake that the leader has not decided on. Nothing else is read until then.
-    handshake: Option<Bytes>,
+    /// The handshake that the leader has not decided on, with its session. Nothing else is read
+    /// until then.
+    handshake: Option<(Bytes, SessionId)>,
     session: Option<SessionId>,
     /// Requests in order: the first one waits for the leader, and the others wait behind it.
     waiting: VecDeque<Bytes>,
@@ -68,18 +70,6 @@ impl Server {
             touched: BTreeSet::new(),
             output: VecDeque::new(),
         }
-    }
-
-    pub(super) fn core(&self) -> &Core {
-        &self.core
-    }
-
-    pub(super) fn serves(&self) -> bool {
-        self.serves
-    }
-
-    pub(super) fn poll_output(&mut self) -> Option<Output> {
-        self.output.pop_front()
     }
 
     // Input from clients.
@@ -140,7 +130,7 @@ impl Server {
         let timeout = Duration::from_millis(request.timeout.max(0).unsigned_abs().into());
         let timeout = timeout.clamp(least, most);
         if let Some(client) = self.clients.get_mut(&link) {
-            client.handshake = Some(handshake.clone());
+            client.handshake = Some((handshake.clone(), request.session_id));
         }
         self.tell_leader(match request.session_id {
             SessionId(0) => ToLeader::Ask(Entry::Open { link, handshake, timeout }),
@@ -158,7 +148,7 @@ impl Server {
             self.tell_touched();
         }
         let path = <&str>::decode(&mut reader).unwrap_or_default();
-        if self.is_eager && op == OpCode::CREATE2 && parent(path) == FORBIDDEN {
+        if self.is_eager && op == OpCode::CREATE2 && path == FORBIDDEN {
             // At once, even if earlier requests are still waiting: the check is before the queue.
             return self.refuse(link, xid);
         }
@@ -271,16 +261,13 @@ impl Server {
 
     /// Answers a handshake, and continues to read.
     fn greet(&mut self, link: LinkId) {
-        let Some(handshake) = self.clients.get_mut(&link).and_then(|one| one.handshake.take())
-        else {
+        let client = self.clients.get_mut(&link);
+        let Some((handshake, session)) = client.and_then(|client| client.handshake.take()) else {
             return;
         };
         self.core.handle_input(self.start, link.connection, &mut framed(&handshake));
-        let Ok(request) = ConnectRequest::decode(&mut Reader::new(&handshake)) else {
-            return;
-        };
         if let Some(client) = self.clients.get_mut(&link) {
-            client.session = match request.session_id {
+            client.session = match session {
                 // The newest session is the one just opened.
                 SessionId(0) => self.core.sessions().last().copied(),
                 session => Some(session),
@@ -349,10 +336,6 @@ pub(super) fn op_of(request: &[u8]) -> OpCode {
 
 fn xid_of(request: &[u8]) -> Option<Xid> {
     RequestHeader::decode(&mut Reader::new(request)).ok().map(|header| header.xid)
-}
-
-fn parent(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
 /// The payload as a frame again.

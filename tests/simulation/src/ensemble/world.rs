@@ -222,7 +222,7 @@ impl World {
 
     /// Transmits the output of a server.
     fn flush(&mut self, id: ServerId) {
-        while let Some(output) = self.servers[id].poll_output() {
+        while let Some(output) = self.servers[id].output.pop_front() {
             match output {
                 Output::ToLeader(message) if id == LEADER => self.lead(id, message),
                 Output::ToLeader(message) => {
@@ -293,7 +293,7 @@ impl World {
     fn half_tick(&mut self) {
         self.lead_on();
         for id in 1..self.servers.len() {
-            if !self.servers[id].serves() {
+            if !self.servers[id].serves {
                 self.servers[id].join();
                 self.flush(id);
             } else if now() - self.peers[id].heard > self.patience {
@@ -310,7 +310,7 @@ impl Network for World {
     type Link = LinkId;
 
     fn dial(&mut self, _: Party, host: &Host) -> (Reception, Duration) {
-        let reception = match self.servers[server(host)].serves() {
+        let reception = match self.servers[server(host)].serves {
             true => Reception::Accept,
             false => Reception::Refuse,
         };
