@@ -106,12 +106,7 @@ impl Job {
         match self.random.within(0..4) {
             0 => self.write(guard, grant).await,
             1 => drop(tokio::time::timeout(time, guard.lost()).await),
-            2 => {
-                let revoked = tokio::time::timeout(time, guard.revoke_requested()).await;
-                if matches!(revoked, Ok(Ok(()))) {
-                    self.trial.count("gave it back when asked");
-                }
-            }
+            2 => self.is_asked_back(guard, time).await,
             _ => tokio::time::sleep(time).await,
         }
         judge::look(&self.trial, grant, guard);
@@ -127,8 +122,7 @@ impl Job {
         if self.random.percent(30) {
             self.lock = AnyLock::new(self.family, &self.client, Options::new());
         }
-        let away = self.random.pick(&[0, 2, AWAY]).unwrap_or(0);
-        if away > 0 {
+        if let away @ 1.. = self.random.pick(&[0, 2, AWAY]).unwrap_or(0) {
             tokio::time::sleep(self.random.millis(0..away)).await;
         }
     }

@@ -33,12 +33,8 @@ impl Job {
         let polls = self.polls(30, 200);
         let leaves = self.is_storm() && self.random.percent(40);
         let time = self.random.millis(0..4000);
-        let stop = async {
-            match leaves {
-                true => drop(timeout(time, self.trial.until(Phase::Idle)).await),
-                false => self.trial.until(Phase::Idle).await,
-            }
-        };
+        let stays = if leaves { time } else { Duration::MAX };
+        let stop = async { drop(timeout(stays, self.trial.until(Phase::Idle)).await) };
         let request = self.request();
         self.trial.note(|| format!("{who} becomes a member, for {polls} polls"));
         let seeds = Mutex::new(self.random.fork());
@@ -64,16 +60,12 @@ impl Job {
         // Two tasks of one process would have one id.
         let id = format!("{}-{}", who.name.0, who.name.1);
         let member = self.get(&request, polls, partitioner.run_until(&id, stop, work));
-        let left = match polls {
-            u64::MAX => member.await,
-            // Some are dropped while they work, and all of them before the calm is long over.
-            _ => timeout(time, member).await.unwrap_or_else(|_| {
-                self.trial.count("acquires cancelled");
-                None
-            }),
-        };
-        if left.is_some() {
-            self.trial.count("members that left");
+        // Some are dropped while they work, and all of them before the calm is long over.
+        let longest = if polls == u64::MAX { Duration::MAX } else { time };
+        match timeout(longest, member).await {
+            Ok(Some(())) => self.trial.count("members that left"),
+            Ok(None) => {}
+            Err(_) => self.trial.count("acquires cancelled"),
         }
     }
 

@@ -5,6 +5,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use zk_client::{Client, Op};
 use zk_embedded::Zxid;
@@ -242,17 +243,20 @@ impl Job {
                 }
             }
             2 => drop(tokio::time::timeout(time, guard.lost()).await),
-            3 => {
-                let revoked = tokio::time::timeout(time, guard.revoke_requested()).await;
-                if matches!(revoked, Ok(Ok(()))) {
-                    self.trial.count("gave it back when asked");
-                }
-            }
+            3 => self.is_asked_back(guard, time).await,
             4 => self.write(guard, grant).await,
             _ => end.or(tokio::time::sleep(time)).await,
         }
         if self.random.percent(70) {
             judge::look(&self.trial, grant, guard);
+        }
+    }
+
+    /// Holds the lock until somebody asks for it, or the time is over.
+    pub(super) async fn is_asked_back(&self, guard: &AnyGuard, time: Duration) {
+        let revoked = tokio::time::timeout(time, guard.revoke_requested()).await;
+        if matches!(revoked, Ok(Ok(()))) {
+            self.trial.count("gave it back when asked");
         }
     }
 

@@ -13,35 +13,18 @@ use super::world::World;
 use crate::clock::now;
 use crate::judge::told;
 
-/// A process with its guard.
-pub(super) struct Believer {
-    pub(super) process: usize,
-    guard: Arc<Guard>,
-}
-
-impl Believer {
-    /// True if the guard reports that the lock is held.
-    fn believes(&self) -> bool {
-        match self.guard.state() {
-            LockState::Held => true,
-            LockState::Suspended { until } => until > now(),
-            _ => false,
-        }
-    }
-}
-
 impl World {
     /// Records that a process got the lock.
     pub(super) fn enters(&mut self, process: usize, guard: &Arc<Guard>) {
         self.journal.count("grants");
         self.journal.note(|| format!("process {process} HOLDS {}", guard.node()));
-        self.believers.push(Believer { process, guard: Arc::clone(guard) });
+        self.believers.push((process, Arc::clone(guard)));
         self.judge();
     }
 
     /// Records that a process is about to release the lock.
     pub(super) fn leaves(&mut self, process: usize, guard: &Arc<Guard>) {
-        self.believers.retain(|one| !Arc::ptr_eq(&one.guard, guard));
+        self.believers.retain(|(_, one)| !Arc::ptr_eq(one, guard));
         let (state, node) = (guard.state(), guard.node());
         self.journal.note(|| format!("process {process} leaves {node}, {}", told(state)));
         self.journal.count(match state {
@@ -56,19 +39,29 @@ impl World {
     pub(super) fn judge(&mut self) {
         self.journal.commits(self.servers[LEADER].core.history());
         let owner = self.journal.queue().min().map(|(_, _, czxid)| czxid);
-        let believers = self.believers.iter().filter(|believer| believer.believes());
+        let believers = self.believers.iter().filter(|(_, guard)| believes(guard));
         let believers = believers.collect::<Vec<_>>();
-        for (nth, Believer { process, guard }) in believers.iter().enumerate() {
+        for (nth, (process, guard)) in believers.iter().enumerate() {
             let node = guard.node();
             if owner.is_some_and(|owner| owner != guard.token().czxid()) {
                 let state = told(guard.state());
                 let what = format!("process {process} holds {node}, {state}; another one owns");
                 return self.journal.violate(what);
             }
-            if let Some(twin) = believers[..nth].iter().find(|other| other.guard.node() == node) {
-                let twin = twin.process;
-                return self.journal.violate(format!("{twin} and {process} both hold {node}"));
+            if let Some((twin, _)) = believers[..nth].iter().find(|(_, other)| other.node() == node)
+            {
+                let what = format!("processes {twin} and {process} both hold {node}");
+                return self.journal.violate(what);
             }
         }
+    }
+}
+
+/// True if the guard reports that the lock is held.
+fn believes(guard: &Guard) -> bool {
+    match guard.state() {
+        LockState::Held => true,
+        LockState::Suspended { until } => until > now(),
+        _ => false,
     }
 }

@@ -83,6 +83,7 @@ async fn simulate(
     // In many ensembles no client connects to the leader.
     let first = if random.percent(60) { LEADER + 1 } else { LEADER };
     let trial = Arc::new(Trial { world, servers: first..servers, timeout });
+    let sound = || trial.world.lock().unwrap().journal.sound();
     process::prepare(&trial, random).await.map_err(|error| error.to_string())?;
     for process in 0..processes {
         spawn(process::live(Arc::clone(&trial), process, random.fork()));
@@ -94,14 +95,14 @@ async fn simulate(
     while now() < storm {
         tokio::time::sleep(random.time(pace)).await;
         nemesis.strike();
-        trial.sound()?;
+        sound()?;
     }
 
     nemesis.rest();
     trial.world.lock().unwrap().phase = Phase::Calm;
     let calm = now() + CALM;
     loop {
-        trial.sound()?;
+        sound()?;
         let late = (0..processes).find(|it| !trial.world.lock().unwrap().served.contains(it));
         match late {
             None => break,
@@ -114,7 +115,7 @@ async fn simulate(
     trial.world.lock().unwrap().phase = Phase::Over;
     // Long enough that every process releases its lock, and that sessions without a client expire.
     tokio::time::sleep(timeout * 8).await;
-    trial.sound()?;
+    sound()?;
     agree(&trial)
 }
 

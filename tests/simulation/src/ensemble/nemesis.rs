@@ -76,7 +76,7 @@ impl Nemesis {
         let world = &mut *self.trial.world.lock().unwrap();
         if let Some((process, gate)) = self.random.pick(&open(world)) {
             strike(world, "process killed", format!("process {process}"));
-            world.believers.retain(|believer| believer.process != process);
+            world.believers.retain(|(one, _)| *one != process);
             gate.set(Mode::Killed, false);
         }
     }
@@ -129,7 +129,7 @@ impl Nemesis {
     /// Mostly picks the connection of a process that holds the lock.
     fn link(&mut self, fault: &'static str, act: impl FnOnce(&mut World, LinkId)) {
         let world = &mut *self.trial.world.lock().unwrap();
-        let holder = world.believers.last().map(|believer| believer.process);
+        let holder = world.believers.last().map(|(process, _)| *process);
         let holder = holder.filter(|_| self.random.percent(60));
         if let Some(id) = self.random.pick(&world.links(holder)) {
             strike(world, fault, id.to_string());
@@ -137,14 +137,10 @@ impl Nemesis {
         }
     }
 
-    /// Strikes a follower. A fault does not begin where another one has not ended.
+    /// Strikes a follower.
     fn follower(&mut self, fault: &'static str, act: impl FnOnce(&mut World, ServerId)) {
         let id = self.trial.follower(&mut self.random);
-        let world = &mut *self.trial.world.lock().unwrap();
-        if world.is_well(id) {
-            strike(world, fault, format!("zk{id}"));
-            act(world, id);
-        }
+        strike_follower(&self.trial, id, fault, |world| act(world, id));
     }
 
     /// Stops a process for a while, which may be longer than its session lives.
@@ -175,19 +171,25 @@ fn open(world: &World) -> Vec<(usize, Arc<Gate>)> {
     open.map(|(process, gate)| (*process, Arc::clone(gate))).collect()
 }
 
+/// Strikes this follower in the storm. A fault does not begin where another one has not ended.
+fn strike_follower(trial: &Trial, id: ServerId, fault: &'static str, act: impl FnOnce(&mut World)) {
+    let world = &mut *trial.world.lock().unwrap();
+    if world.phase == Phase::Storm && world.is_well(id) {
+        strike(world, fault, format!("zk{id}"));
+        act(world);
+    }
+}
+
 /// Cuts a follower off for a while. Neither side notices before the follower gives up its leader,
 /// and messages that are sent meanwhile never arrive.
 fn isolate(trial: &Arc<Trial>, id: ServerId, time: Duration) {
-    let world = &mut *trial.world.lock().unwrap();
-    if world.phase != Phase::Storm || !world.is_well(id) {
-        return;
-    }
-    strike(world, "follower isolated", format!("zk{id}"));
-    world.stall_peer(id, [time, time]);
-    let trial = Arc::clone(trial);
-    spawn(async move {
-        tokio::time::sleep(time).await;
-        trial.world.lock().unwrap().break_peer(id);
+    strike_follower(trial, id, "follower isolated", |world| {
+        world.stall_peer(id, [time, time]);
+        let trial = Arc::clone(trial);
+        spawn(async move {
+            tokio::time::sleep(time).await;
+            trial.world.lock().unwrap().break_peer(id);
+        });
     });
 }
 
@@ -198,10 +200,8 @@ pub(super) fn delay_a_follower(trial: &Arc<Trial>, mut random: Random) {
     spawn(async move {
         tokio::time::sleep(random.time(HEIRS_WITHIN)).await;
         let id = trial.follower(&mut random);
-        let world = &mut *trial.world.lock().unwrap();
-        if world.phase == Phase::Storm && world.is_well(id) {
-            strike(world, "follower delayed", format!("zk{id}"));
+        strike_follower(&trial, id, "follower delayed", |world| {
             world.stall_peer(id, [random.time(trial.timeout / 2), Duration::ZERO]);
-        }
+        });
     });
 }

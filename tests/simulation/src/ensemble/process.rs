@@ -38,11 +38,6 @@ impl Trial {
         self.world.lock().unwrap().phase
     }
 
-    /// Returns the first broken invariant as an error.
-    pub(super) fn sound(&self) -> Result<(), String> {
-        self.world.lock().unwrap().journal.sound()
-    }
-
     /// Draws a follower.
     pub(super) fn follower(&self, random: &mut Random) -> ServerId {
         random.within(1..self.servers.end as u64) as ServerId

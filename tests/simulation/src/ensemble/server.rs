@@ -2,8 +2,7 @@
 //!
 //! It answers reads and pings by itself, forwards writes to the leader, and carries out the entries
 //! that the leader has ordered. It records which sessions it has seen, and reports them to the
-//! leader with the reply to the next ping. Bytes and messages go in, and come out of
-//! [`Server::poll_output`].
+//! leader with the reply to the next ping. Bytes and messages go in, and come out as its output.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};

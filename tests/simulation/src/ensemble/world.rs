@@ -13,9 +13,9 @@ use bytes::Bytes;
 use tokio::io::ReadBuf;
 use zk_client::Host;
 use zk_embedded::Config;
+use zk_recipes::Guard;
 
 use super::TICK;
-use super::judge::Believer;
 use super::leader::Tracked;
 use super::message::{Entry, LEADER, LinkId, ServerId, ToFollower, ToLeader};
 use super::server::{Output, Server};
@@ -50,8 +50,8 @@ pub(super) struct World {
     pub(super) log: Vec<Arc<Entry>>,
     /// The connections between the leader and each server; the leader's own is not used.
     pub(super) peers: Vec<Peer>,
-    /// The guards of all processes. The newest ones come last.
-    pub(super) believers: Vec<Believer>,
+    /// The guards, each with its process. The newest ones come last.
+    pub(super) believers: Vec<(usize, Arc<Guard>)>,
     /// The longest time that any message takes, in milliseconds.
     pub(super) latency: u64,
     links: BTreeMap<LinkId, Link>,
