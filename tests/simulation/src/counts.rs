@@ -7,7 +7,7 @@ use zk_embedded::SessionId;
 use zk_recipes::{Counter, Error, ErrorKind};
 
 use super::journal::{FOLDER, Journal};
-use super::judge::{self, LockRequest};
+use super::judge;
 use super::work::{Job, unless_given_up};
 
 /// The adds of all tasks. Each adds one.
@@ -46,7 +46,16 @@ impl Job {
             }
             match added {
                 Some(Ok(value)) => self.added(value),
-                Some(Err(error)) => self.not_added(&request, &error),
+                Some(Err(error)) if error.kind() == ErrorKind::InDoubt => {
+                    self.trial.count("adds in doubt");
+                    if self.trial.is_reliable(request.at) {
+                        self.violate(format!("in doubt though nothing goes wrong: {error}"));
+                    }
+                }
+                Some(Err(error)) if error.client().is_some_and(zk_client::Error::is_no_node) => {
+                    self.trial.count("markers deleted again and again");
+                }
+                Some(Err(error)) => judge::failed(&self.trial, &request, &error),
                 None => self.trial.count("acquires cancelled"),
             }
         }
@@ -68,21 +77,6 @@ impl Job {
         }
         if !progress.adds.results.insert(value) {
             journal.violate(format!("{who} gets {value}, as another add did"));
-        }
-    }
-
-    fn not_added(&self, request: &LockRequest, error: &Error) {
-        match error.kind() {
-            ErrorKind::InDoubt => {
-                self.trial.count("adds in doubt");
-                if self.trial.is_reliable(request.at) {
-                    self.violate(format!("in doubt though nothing goes wrong: {error}"));
-                }
-            }
-            _ if error.client().is_some_and(zk_client::Error::is_no_node) => {
-                self.trial.count("markers deleted again and again");
-            }
-            _ => judge::failed(&self.trial, request, error),
         }
     }
 }

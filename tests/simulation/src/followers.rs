@@ -76,10 +76,12 @@ pub(super) async fn live(
 impl Follower {
     async fn live(mut self, mut following: Following) {
         let random = self.random.fork();
+        let check =
+            || self.followed.check(&self.trial, self.who).unwrap_or_else(|it| self.violate(it));
         tokio::select! {
             biased;
             ended = &mut following => self.violate(format!("it ends: {ended:?}")),
-            () = self.look() => {}
+            () = self.followed.at_each_change(check) => {}
             () = self.work(random) => {}
         }
         let (trial, who) = (Arc::clone(&self.trial), self.who);
@@ -120,16 +122,6 @@ impl Follower {
 
     fn violate(&self, what: String) {
         self.trial.violate(format!("{}: {what}", self.who));
-    }
-
-    /// Compares all that is shown with what may be.
-    async fn look(&self) {
-        let look = || {
-            if let Err(what) = self.followed.check(&self.trial, self.who) {
-                self.violate(what);
-            }
-        };
-        self.followed.at_each_change(look).await;
     }
 
     /// Writes and waits until that is shown, as long as somebody wants something. In the end, what

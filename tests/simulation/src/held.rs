@@ -199,26 +199,19 @@ impl Job {
         match self.random.within(0..3) {
             0 => drop(guard),
             1 => drop(for_polls(1, release(guard)).await),
-            _ => {
-                let released = release(guard).await;
-                self.has_given_back(held, released);
-            }
-        }
-    }
-
-    /// Judges how something was given back: if that is confirmed, its nodes are gone.
-    fn has_given_back(&self, held: usize, released: Result<Release, Error>) {
-        match released {
-            Ok(Release::Released) => {
-                let nodes = self.trial.progress.lock().unwrap().held[held].nodes.clone();
-                nodes.iter().for_each(|(node, czxid)| self.is_gone(node, *czxid));
-            }
-            Ok(_) => self.trial.count("releases of what was lost"),
-            Err(error) if error.kind() == ErrorKind::Unconfirmed => {
-                self.trial.count("releases unconfirmed");
-            }
-            Err(error) if judge::passes(&error) || error.is_session_over() => {}
-            Err(error) => self.violate(format!("cannot give it back: {error}")),
+            // If that is confirmed, its nodes are gone.
+            _ => match release(guard).await {
+                Ok(Release::Released) => {
+                    let nodes = self.trial.progress.lock().unwrap().held[held].nodes.clone();
+                    nodes.iter().for_each(|(node, czxid)| self.is_gone(node, *czxid));
+                }
+                Ok(_) => self.trial.count("releases of what was lost"),
+                Err(error) if error.kind() == ErrorKind::Unconfirmed => {
+                    self.trial.count("releases unconfirmed");
+                }
+                Err(error) if judge::passes(&error) || error.is_session_over() => {}
+                Err(error) => self.violate(format!("cannot give it back: {error}")),
+            },
         }
     }
 }

@@ -88,16 +88,17 @@ impl Job {
                 world.journal.count("work beside that of a loser");
                 let (held, node) = (&progress.held[*held], other.node());
                 let whose = &held.who;
-                if held.is_alive(&world.journal) {
-                    world.journal.violate(format!("{who} works on {shard:?} beside {whose}"));
+                let what = if held.is_alive(&world.journal) {
+                    format!("{who} works on {shard:?} beside {whose}")
                 } else if held.has_released(world) {
-                    let what = format!("{whose} works on {node} that it has released");
-                    world.journal.violate(what);
+                    format!("{whose} works on {node} that it has released")
                 } else if held.has_no_session(world) && !matches!(other.state(), LockState::Lost(_))
                 {
-                    let what = format!("{whose} works on {node}, whose session is over");
-                    world.journal.violate(what);
-                }
+                    format!("{whose} works on {node}, whose session is over")
+                } else {
+                    continue;
+                };
+                world.journal.violate(what);
             }
         });
         self.trial.progress.lock().unwrap().works.insert(held, shard);

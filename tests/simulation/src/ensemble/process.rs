@@ -176,13 +176,14 @@ impl Life {
 
     /// Counts the error of an acquire: the faults allow only few kinds.
     fn fails(&self, error: &Error) {
-        let mut world = self.trial.world.lock().unwrap();
-        world.journal.note(|| format!("process {} fails: {error}", self.process));
+        let journal = &mut self.trial.world.lock().unwrap().journal;
+        let what = format!("process {} fails: {error}", self.process);
+        journal.note(|| what.clone());
         match error.kind() {
             ErrorKind::Client | ErrorKind::Lost | ErrorKind::NodeVanished => {
-                world.journal.count("acquires that failed");
+                journal.count("acquires that failed");
             }
-            _ => world.journal.violate(format!("process {} fails: {error}", self.process)),
+            _ => journal.violate(what),
         }
     }
 
@@ -200,10 +201,7 @@ impl Life {
         trial.world.lock().unwrap().enters(*process, &guard);
         let is_busy = random.percent(50);
         while now() < until && !matches!(guard.state(), LockState::Lost(_)) {
-            let pause = match is_busy {
-                true => random.time(timeout / 5),
-                false => random.time(timeout),
-            };
+            let pause = random.time(if is_busy { timeout / 5 } else { timeout });
             tokio::time::sleep(pause.min(until - now())).await;
             if random.percent(10) {
                 drop(guard.verify().await);

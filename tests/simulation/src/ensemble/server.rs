@@ -180,15 +180,16 @@ impl Server {
         self.output.push_back(Output::ToClient(link, Some(reply.freeze())));
     }
 
-    /// Carries out the waiting requests at the head of the queue that need no leader.
-    fn advance(&mut self, link: LinkId) {
+    /// Carries out the waiting requests at the head of the queue that need no leader, behind one
+    /// that the leader has decided on, if there is one.
+    fn advance(&mut self, link: LinkId, mut decided: Option<Bytes>) {
         while let Some(client) = self.clients.get_mut(&link)
             && let Some(session) = client.session
             && let Some(request) = client.waiting.front()
-            && !is_forwarded(op_of(request))
+            && (decided.is_some() || !is_forwarded(op_of(request)))
             && let Some(request) = client.waiting.pop_front()
         {
-            self.execute(link, session, &request);
+            self.execute(link, session, &decided.take().unwrap_or(request));
         }
     }
 
@@ -204,12 +205,9 @@ impl Server {
             // By now its own copy knows whether there is such a session, as the leader did.
             ToFollower::Validated { link } => self.greet(link),
             ToFollower::Synced { link } => {
-                if let Some(client) = self.clients.get(&link)
-                    && let Some(session) = client.session
-                    && let Some(request) = client.waiting.front().cloned()
-                {
-                    self.advance_with(link, session, &request);
-                }
+                let client = self.clients.get(&link);
+                let first = client.and_then(|client| client.waiting.front().cloned());
+                self.advance(link, first);
             }
             ToFollower::Moved { link } => self.hang_up(link),
         }
@@ -227,7 +225,7 @@ impl Server {
                 self.core.handle_disconnected(nobody);
             }
             Entry::Request { session, request, .. } => match self.awaiting(*session, request) {
-                Some(link) => self.advance_with(link, *session, request),
+                Some(link) => self.advance(link, Some(request.clone())),
                 None => self.core.execute(self.start, *session, None, request),
             },
             Entry::Expire(session) => {
@@ -246,16 +244,6 @@ impl Server {
             client.session == Some(session) && waiting == xid_of(request)
         };
         self.clients.iter().find(|(_, client)| waits(client)).map(|(link, _)| *link)
-    }
-
-    /// Answers the first waiting request of a client with what the leader has decided, and carries
-    /// out the requests behind it that need no leader.
-    fn advance_with(&mut self, link: LinkId, session: SessionId, request: &Bytes) {
-        if let Some(client) = self.clients.get_mut(&link) {
-            client.waiting.pop_front();
-            self.execute(link, session, request);
-        }
-        self.advance(link);
     }
 
     /// Answers a handshake, and continues to read.

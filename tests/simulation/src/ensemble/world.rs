@@ -140,6 +140,10 @@ impl World {
         (0..self.servers.len()).filter(|id| self.peers[*id].is_joined).collect()
     }
 
+    fn link(&mut self, id: LinkId) -> &mut Link {
+        self.links.get_mut(&id).expect("a connection, of which none is removed")
+    }
+
     // The faults.
 
     /// The connections of one process's clients, or of all clients.
@@ -152,9 +156,8 @@ impl World {
 
     /// Delays everything that is sent from now on by at least these times, in each direction.
     pub(super) fn stall_link(&mut self, id: LinkId, times: [Duration; 2]) {
-        if let Some(link) = self.links.get_mut(&id) {
-            link.pipes.iter_mut().zip(times).for_each(|(pipe, time)| pipe.stall(time));
-        }
+        let pipes = self.link(id).pipes.iter_mut();
+        pipes.zip(times).for_each(|(pipe, time)| pipe.stall(time));
     }
 
     pub(super) fn stall_peer(&mut self, id: ServerId, times: [Duration; 2]) {
@@ -167,18 +170,14 @@ impl World {
 
     /// Drops everything in both directions from now on, including the end of the connection.
     pub(super) fn silence_link(&mut self, id: LinkId) {
-        if let Some(link) = self.links.get_mut(&id) {
-            link.pipes.iter_mut().for_each(|pipe| pipe.is_silent = true);
-        }
+        self.link(id).pipes.iter_mut().for_each(|pipe| pipe.is_silent = true);
     }
 
     /// Ends a connection: each side notices after a while, and bytes in flight are lost.
     pub(super) fn cut_link(&mut self, id: LinkId) {
-        if let Some(link) = self.links.get_mut(&id) {
-            link.is_cut = true;
-            self.carry(id, Way::Up, None);
-            self.carry(id, Way::Down, None);
-        }
+        self.link(id).is_cut = true;
+        self.carry(id, Way::Up, None);
+        self.carry(id, Way::Down, None);
     }
 
     /// True if nothing delays the connection between a follower and the leader, nor has delayed it
@@ -237,13 +236,11 @@ impl World {
     /// Sends bytes to or from a client, or the end of its connection.
     fn carry(&mut self, id: LinkId, way: Way, bytes: Option<Bytes>) {
         let latency = self.latency();
-        if let Some(link) = self.links.get_mut(&id) {
-            let pipe = &mut link.pipes[way as usize];
-            let is_operators = link.party == Party::Operator;
-            let at = pipe.arrival(if is_operators { Duration::ZERO } else { latency });
-            if !pipe.is_silent {
-                self.agenda.plan(at, Due::Bytes(id, way, bytes));
-            }
+        let Link { party, pipes, .. } = self.link(id);
+        let pipe = &mut pipes[way as usize];
+        let at = pipe.arrival(if *party == Party::Operator { Duration::ZERO } else { latency });
+        if !pipe.is_silent {
+            self.agenda.plan(at, Due::Bytes(id, way, bytes));
         }
     }
 
@@ -272,18 +269,17 @@ impl World {
 
     /// Bytes of a client's connection arrive, or its end.
     fn arrive(&mut self, id: LinkId, way: Way, bytes: Option<Bytes>) {
-        let Some(link) = self.links.get_mut(&id).filter(|link| !link.is_cut || bytes.is_none())
-        else {
-            return;
-        };
-        let party = link.party;
+        let Link { party, is_cut, .. } = *self.link(id);
         if let Some(bytes) = &bytes {
+            if is_cut {
+                return;
+            }
             let described = || format!("{party:?} {id} {way:?}: {}", frames::describe(way, bytes));
             self.journal.note(described);
         }
         match (way, bytes) {
-            (Way::Down, Some(bytes)) => link.inbox.push(&bytes),
-            (Way::Down, None) => link.inbox.end(),
+            (Way::Down, Some(bytes)) => self.link(id).inbox.push(&bytes),
+            (Way::Down, None) => self.link(id).inbox.end(),
             (Way::Up, Some(bytes)) => self.servers[id.server].handle_input(id, &bytes),
             (Way::Up, None) => self.servers[id.server].handle_disconnected(id),
         }
@@ -310,10 +306,8 @@ impl Network for World {
     type Link = LinkId;
 
     fn dial(&mut self, _: Party, host: &Host) -> (Reception, Duration) {
-        let reception = match self.servers[server(host)].serves {
-            true => Reception::Accept,
-            false => Reception::Refuse,
-        };
+        let serves = self.servers[server(host)].serves;
+        let reception = if serves { Reception::Accept } else { Reception::Refuse };
         (reception, self.latency())
     }
 
@@ -328,10 +322,7 @@ impl Network for World {
     }
 
     fn poll_read(&mut self, id: LinkId, cx: &Context<'_>, into: &mut ReadBuf<'_>) -> Poll<()> {
-        let Some(link) = self.links.get_mut(&id) else {
-            return Poll::Ready(());
-        };
-        link.inbox.poll_read(cx, into).map(drop)
+        self.link(id).inbox.poll_read(cx, into).map(drop)
     }
 
     fn write(&mut self, id: LinkId, bytes: &[u8]) -> usize {
@@ -341,9 +332,7 @@ impl Network for World {
 
     fn leave_client(&mut self, id: LinkId) {
         self.carry(id, Way::Up, None);
-        if let Some(link) = self.links.get_mut(&id) {
-            link.is_left = true;
-        }
+        self.link(id).is_left = true;
     }
 
     fn poll_turn(&mut self, cx: &Context<'_>) -> Option<Instant> {
