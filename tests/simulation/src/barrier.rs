@@ -78,7 +78,7 @@ impl Job {
         if first > since {
             journal.count("waits that were worth it");
         }
-        if let Some(waited) = self.waited(request, journal.times.get(&first).copied()) {
+        if let Some(waited) = self.delay(request, journal.times.get(&first).copied()) {
             journal.violate(format!("{who} passes {waited:?} after it could"));
         }
     }

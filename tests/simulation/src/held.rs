@@ -1,4 +1,5 @@
-//! What tasks believe that they have, apart from locks: permits, places in rounds and memberships.
+//! What tasks believe that they have, apart from locks: permits, places in rounds, memberships and
+//! shards. How they ask for it, look at it and give it back, and what must be true of it.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -105,8 +106,13 @@ impl Job {
         judge::begins(&self.trial, request, &self.client, request.at, state, left);
     }
 
-    /// Records what the task has got. Then it is compared with what all tasks have; it is the last.
-    pub(super) fn has(&self, holds: &[Hold], check: impl FnOnce(&Progress, &mut World)) -> usize {
+    /// Records what the task has got, as the last of what tasks have, and checks it against all that.
+    /// Returns its index.
+    pub(super) fn record(
+        &self,
+        holds: &[Hold],
+        check: impl FnOnce(&Progress, &mut World),
+    ) -> usize {
         let progress = &mut *self.trial.progress.lock().unwrap();
         let world = &mut *self.trial.world.lock().unwrap();
         let nodes = holds.iter().map(|hold| (hold.node().to_owned(), hold.token().czxid()));
@@ -125,7 +131,7 @@ impl Job {
 
     /// For how long the task has waited, if that is too long after something that it asked for
     /// could be had.
-    pub(super) fn waited(&self, request: &LockRequest, since: Option<Instant>) -> Option<Duration> {
+    pub(super) fn delay(&self, request: &LockRequest, since: Option<Instant>) -> Option<Duration> {
         let waited = now() - since.map_or(request.at, |since| request.at.max(since));
         (waited > PROMPT && self.trial.is_reliable(request.at)).then_some(waited)
     }

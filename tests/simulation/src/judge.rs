@@ -255,15 +255,17 @@ pub(super) fn lost(journal: &mut Journal, grant: usize) {
     grant.is_believed = false;
 }
 
-/// Records that a task is about to release the lock by itself.
-pub(super) fn leaves(trial: &Trial, grant: usize) {
+/// Records that a task is about to release the lock by itself. Returns its node, with the
+/// transaction that created it.
+pub(super) fn leaves(trial: &Trial, grant: usize) -> (String, i64) {
     let journal = &mut trial.world.lock().unwrap().journal;
-    let Grant { process, node, who, .. } = journal.grants[grant].clone();
+    let Grant { process, node, who, czxid, .. } = journal.grants[grant].clone();
     journal.note(|| format!("{who} lets go of {node}"));
     let was_told = journal.told_at(process, &node).is_some();
     let grant = &mut journal.grants[grant];
     grant.was_told = was_told;
     grant.is_believed = false;
+    (node, czxid)
 }
 
 /// Judges the error of an acquire.

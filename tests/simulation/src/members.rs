@@ -94,7 +94,7 @@ impl Job {
     /// number.
     fn joined(&self, member: &Membership) -> usize {
         let (who, id, node) = (self.who, member.id(), member.node());
-        self.has(slice::from_ref::<Hold>(member), |progress, world| {
+        self.record(slice::from_ref::<Hold>(member), |progress, world| {
             let World { net, journal, .. } = world;
             let now = members_at(net.core.history(), net.core.last_zxid());
             journal.note(|| format!("{who} IS {id} by {node}"));

@@ -38,7 +38,7 @@ impl Job {
         };
         self.begins(&request, permit.state(), permit.remaining());
         let who = self.who;
-        let held = self.has(permit.leases(), |progress, world| {
+        let held = self.record(permit.leases(), |progress, world| {
             let valid = progress.valid(&world.journal);
             let given = valid.iter().map(|held| held.nodes.len()).sum::<usize>();
             let journal = &mut world.journal;

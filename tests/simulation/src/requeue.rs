@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zk_recipes::Options;
 
-use super::journal::{Grant, Role};
+use super::journal::Role;
 use super::judge;
 use super::locks::{AnyGuard, AnyLock, Patience};
 use super::process::Phase;
@@ -106,7 +106,7 @@ impl Job {
         match self.random.within(0..4) {
             0 => self.write(guard, grant).await,
             1 => drop(tokio::time::timeout(time, guard.lost()).await),
-            2 => self.is_asked_back(guard, time).await,
+            2 => self.until_asked_back(guard, time).await,
             _ => tokio::time::sleep(time).await,
         }
         judge::look(&self.trial, grant, guard);
@@ -114,9 +114,7 @@ impl Job {
 
     /// Releases the lock and stays away for a while.
     async fn part(&mut self, guard: AnyGuard, grant: usize) {
-        let Grant { node, czxid, .. } =
-            self.trial.world.lock().unwrap().journal.grants[grant].clone();
-        judge::leaves(&self.trial, grant);
+        let (node, czxid) = judge::leaves(&self.trial, grant);
         self.release(guard, &node, czxid).await;
         self.trial.count("turns left out");
         if self.random.percent(30) {

@@ -67,7 +67,7 @@ impl Job {
         let (who, number) = (self.who, round.number());
         let mut began = None;
         let mut members = Vec::new();
-        let held = self.has(slice::from_ref::<Hold>(round), |progress, world| {
+        let held = self.record(slice::from_ref::<Hold>(round), |progress, world| {
             let let_in = round_of(world.net.core.history(), number);
             let journal = &mut world.journal;
             journal.note(|| format!("{who} IS IN round {number} by {}: {let_in:?}", round.node()));
@@ -83,7 +83,7 @@ impl Job {
                 journal.violate(format!("{who} is in round {number} by {own:?}, a stranger to it"));
             }
         });
-        if let Some(waited) = self.waited(request, began) {
+        if let Some(waited) = self.delay(request, began) {
             self.violate(format!("in round {number} {waited:?} after it began"));
         }
         (held, members)
@@ -100,7 +100,7 @@ impl Job {
         }
         let ends = members.iter().filter_map(|(node, czxid)| journal.end(node, *czxid));
         let last = ends.filter_map(|(zxid, _)| journal.times.get(&zxid)).max().copied();
-        if let Some(waited) = self.waited(request, last) {
+        if let Some(waited) = self.delay(request, last) {
             journal.violate(format!("{who} leaves {waited:?} after all others have left"));
         }
     }

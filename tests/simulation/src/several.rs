@@ -28,7 +28,7 @@ impl Job {
         };
         self.begins(&request, guard.state(), guard.remaining());
         let who = self.who;
-        let held = self.has(guard.locks(), |progress, world| {
+        let held = self.record(guard.locks(), |progress, world| {
             world.journal.note(|| format!("{who} HOLDS {guard:?}"));
             let valid = progress.valid(&world.journal).into_iter();
             let nodes = valid.flat_map(|held| &held.nodes);

@@ -72,7 +72,7 @@ impl Job {
     /// Begins to work on a shard, on which nobody else works.
     fn works_on(&self, shard: Shard) -> Working {
         let who = self.who;
-        let held = self.has(slice::from_ref::<Hold>(&shard), |progress, world| {
+        let held = self.record(slice::from_ref::<Hold>(&shard), |progress, world| {
             world.journal.note(|| format!("{who} WORKS on {shard:?}"));
             // Somebody may have deleted our node before the reply to its create came, which the
             // worker cannot know yet.

@@ -13,7 +13,7 @@ use zk_recipes::{Error, ErrorKind, Guard, LockState, NotReleased, Options, Owner
 
 use super::Family;
 use super::clock::now;
-use super::journal::{COUNTER, Grant, Role};
+use super::journal::{COUNTER, Role};
 use super::judge::{self, LockRequest};
 use super::locks::{AnyGuard, AnyLock, Patience};
 use super::planned::Pace;
@@ -243,7 +243,7 @@ impl Job {
                 }
             }
             2 => drop(tokio::time::timeout(time, guard.lost()).await),
-            3 => self.is_asked_back(guard, time).await,
+            3 => self.until_asked_back(guard, time).await,
             4 => self.write(guard, grant).await,
             _ => end.or(tokio::time::sleep(time)).await,
         }
@@ -253,7 +253,7 @@ impl Job {
     }
 
     /// Holds the lock until somebody asks for it, or the time is over.
-    pub(super) async fn is_asked_back(&self, guard: &AnyGuard, time: Duration) {
+    pub(super) async fn until_asked_back(&self, guard: &AnyGuard, time: Duration) {
         let revoked = tokio::time::timeout(time, guard.revoke_requested()).await;
         if matches!(revoked, Ok(Ok(()))) {
             self.trial.count("gave it back when asked");
@@ -285,10 +285,8 @@ impl Job {
         request: LockRequest,
         grant: usize,
     ) -> Option<Acquired> {
-        let Grant { node, czxid, .. } =
-            self.trial.world.lock().unwrap().journal.grants[grant].clone();
         let who = self.who;
-        judge::leaves(&self.trial, grant);
+        let (node, czxid) = judge::leaves(&self.trial, grant);
         let trial = Arc::clone(&self.trial);
         let otherwise = self.random.within(0..100);
         let write = Op::set_data(COUNTER, b"", None);

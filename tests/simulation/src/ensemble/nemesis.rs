@@ -74,7 +74,7 @@ impl Nemesis {
 
     fn kill(&mut self) {
         let world = &mut *self.trial.world.lock().unwrap();
-        if let Some((process, gate)) = self.random.pick(&open(world)) {
+        if let Some((process, gate)) = self.random.pick(&running(world)) {
             strike(world, "process killed", format!("process {process}"));
             world.believers.retain(|(one, _)| *one != process);
             gate.set(Mode::Killed, false);
@@ -147,7 +147,7 @@ impl Nemesis {
     fn pause(&mut self) {
         let time = self.random.time(self.trial.timeout * 3 / 2);
         let world = &mut *self.trial.world.lock().unwrap();
-        let Some((process, gate)) = self.random.pick(&open(world)) else {
+        let Some((process, gate)) = self.random.pick(&running(world)) else {
             return;
         };
         gate.set(Mode::Frozen, false);
@@ -166,9 +166,9 @@ fn strike(world: &mut World, fault: &'static str, what: String) {
 }
 
 /// The processes that are not stopped.
-fn open(world: &World) -> Vec<(usize, Arc<Gate>)> {
-    let open = world.gates.iter().filter(|(_, gate)| gate.mode() == Mode::Open);
-    open.map(|(process, gate)| (*process, Arc::clone(gate))).collect()
+fn running(world: &World) -> Vec<(usize, Arc<Gate>)> {
+    let running = world.gates.iter().filter(|(_, gate)| gate.mode() == Mode::Open);
+    running.map(|(process, gate)| (*process, Arc::clone(gate))).collect()
 }
 
 /// Strikes this follower in the storm. A fault does not begin where another one has not ended.

@@ -65,7 +65,7 @@ pub(super) struct World {
 pub(super) struct Peer {
     /// The number of this connection: messages of an earlier one do not arrive.
     generation: u64,
-    /// To the leader, and to the follower.
+    /// To the leader, and to the follower, in the order of `Way`.
     pipes: [Pipe; 2],
     /// When the last stall ends, or has ended.
     stalled: Instant,
@@ -78,7 +78,7 @@ pub(super) struct Peer {
 /// The connection of a client.
 struct Link {
     party: Party,
-    /// To the server, and to the client.
+    /// To the server, and to the client, in the order of `Way`.
     pipes: [Pipe; 2],
     inbox: Inbox,
     is_cut: bool,
