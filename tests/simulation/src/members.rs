@@ -34,15 +34,15 @@ impl Job {
             return self.rest(&group).await;
         }
         let time = self.random.millis(0..1500);
-        if self.trial.phase() == Phase::Storm && self.random.percent(30) {
+        let is_storm = self.trial.phase() == Phase::Storm;
+        if is_storm && self.random.percent(30) {
             drop(tokio::time::timeout(time, self.observe(&group, |_| ())).await);
             return;
         }
         let id = self.random.pick(&IDS).unwrap_or_default();
         let entrance = match self.random.within(0..10) {
-            _ if self.trial.phase() != Phase::Storm => Entrance::Joins,
-            0..2 => Entrance::Tries,
-            2..4 => Entrance::TakesOver,
+            0..2 if is_storm => Entrance::Tries,
+            2..4 if is_storm => Entrance::TakesOver,
             _ => Entrance::Joins,
         };
         let (who, request, polls) = (self.who, self.request(), self.polls(15, 12));

@@ -9,7 +9,7 @@ use zk_embedded::{OpCode, SessionId};
 
 use super::TICK;
 use super::message::{Entry, LEADER, ServerId, ToFollower, ToLeader};
-use super::server::op_of;
+use super::server::header;
 use super::world::World;
 
 /// What the leader knows of a session. Nobody else decides when it expires.
@@ -50,11 +50,11 @@ impl World {
                         self.journal.count("writes refused because the session had moved");
                         self.tell(from, ToFollower::Moved { link });
                     }
-                    Some(_) if op_of(&request) == OpCode::SYNC => {
+                    Some(_) if header(&request).op == OpCode::SYNC => {
                         self.tell(from, ToFollower::Synced { link });
                     }
                     Some(_) => {
-                        if op_of(&request) == OpCode::CLOSE_SESSION {
+                        if header(&request).op == OpCode::CLOSE_SESSION {
                             self.sessions.remove(&session.0);
                         }
                         self.commit(Entry::Request { link, session, request });

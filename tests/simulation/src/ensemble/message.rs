@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_embedded::{ConnectionId, SessionId};
 
-use super::server::op_of;
+use super::server::header;
 
 /// A server, by its number. Number 0 leads.
 pub(super) type ServerId = usize;
@@ -93,7 +93,7 @@ impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Open { link, .. } => write!(f, "open a session for {link}"),
-            Self::Request { link, request, .. } => write!(f, "{} of {link}", op_of(request)),
+            Self::Request { link, request, .. } => write!(f, "{} of {link}", header(request).op),
             Self::Expire(session) => write!(f, "expire {session}"),
         }
     }

@@ -101,16 +101,14 @@ async fn simulate(
     nemesis.rest();
     trial.world.lock().unwrap().phase = Phase::Calm;
     let calm = now() + CALM;
-    loop {
-        sound()?;
-        let late = (0..processes).find(|it| !trial.world.lock().unwrap().served.contains(it));
-        match late {
-            None => break,
-            Some(process) if now() > calm => {
-                return Err(format!("process {process} never gets the lock"));
-            }
-            Some(_) => tokio::time::sleep(timeout / 4).await,
+    let late = || (0..processes).find(|it| !trial.world.lock().unwrap().served.contains(it));
+    sound()?;
+    while let Some(process) = late() {
+        if now() > calm {
+            return Err(format!("process {process} never gets the lock"));
         }
+        tokio::time::sleep(timeout / 4).await;
+        sound()?;
     }
     trial.world.lock().unwrap().phase = Phase::Over;
     // Long enough that every process releases its lock, and that sessions without a client expire.

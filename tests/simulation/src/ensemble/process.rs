@@ -42,10 +42,6 @@ impl Trial {
     pub(super) fn follower(&self, random: &mut Random) -> ServerId {
         random.within(1..self.servers.end as u64) as ServerId
     }
-
-    pub(super) fn count(&self, what: &'static str) {
-        self.world.lock().unwrap().journal.count(what);
-    }
 }
 
 /// Runs a process with all its lives.
@@ -136,7 +132,7 @@ impl Life {
             };
             if self.trial.phase() == Phase::Storm && self.random.percent(25) {
                 if let Ok(ticket) = guard.into_ticket() {
-                    self.trial.count("tickets");
+                    self.trial.world.lock().unwrap().journal.count("tickets");
                     self.client.detach().await;
                     return Some(ticket.to_secret());
                 }
@@ -153,13 +149,13 @@ impl Life {
         while self.client.state().ended().is_none() {
             match lock.resume(ticket).await {
                 Ok(guard) => {
-                    self.trial.count("tickets resumed");
+                    self.trial.world.lock().unwrap().journal.count("tickets resumed");
                     let guard = self.hold(guard).await;
                     drop(guard.release().await);
                     self.client.close().await;
                 }
                 Err(error) if error.kind() == ErrorKind::TicketUsed => {
-                    self.trial.count("tickets refused");
+                    self.trial.world.lock().unwrap().journal.count("tickets refused");
                     // The session is now another process's.
                     self.client.detach().await;
                 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use zk_embedded::{Config, ConnectionId, Core, ErrorCode, OpCode, SessionId, Zxid};
-use zk_proto::{ConnectRequest, Decode, Encode, Reader, ReplyHeader, RequestHeader, Xid, frame};
+use zk_proto::{ConnectRequest, Decode, Encode, Reader, ReplyHeader, RequestHeader, frame};
 
 use super::FORBIDDEN;
 use super::message::{Entry, LEADER, LinkId, ServerId, ToFollower, ToLeader};
@@ -149,7 +149,12 @@ impl Server {
         let path = <&str>::decode(&mut reader).unwrap_or_default();
         if self.is_eager && op == OpCode::CREATE2 && path == FORBIDDEN {
             // At once, even if earlier requests are still waiting: the check is before the queue.
-            return self.refuse(link, xid);
+            // There is no transaction behind that, so there is no zxid.
+            let header = ReplyHeader { xid, zxid: Zxid(0), error: ErrorCode::NO_AUTH };
+            let mut reply = BytesMut::new();
+            frame::encode(&mut reply, frame::SERVER_FRAME_LIMIT, |writer| header.encode(writer))
+                .unwrap();
+            return self.output.push_back(Output::ToClient(link, Some(reply.freeze())));
         }
         let is_forwarded = is_forwarded(op);
         if is_forwarded {
@@ -171,22 +176,13 @@ impl Server {
         self.flush();
     }
 
-    /// Refuses a request by access list. There is no transaction behind that, so there is no zxid.
-    fn refuse(&mut self, link: LinkId, xid: Xid) {
-        let header = ReplyHeader { xid, zxid: Zxid(0), error: ErrorCode::NO_AUTH };
-        let mut reply = BytesMut::new();
-        frame::encode(&mut reply, frame::SERVER_FRAME_LIMIT, |writer| header.encode(writer))
-            .unwrap();
-        self.output.push_back(Output::ToClient(link, Some(reply.freeze())));
-    }
-
     /// Carries out the waiting requests at the head of the queue that need no leader, behind one
     /// that the leader has decided on, if there is one.
     fn advance(&mut self, link: LinkId, mut decided: Option<Bytes>) {
         while let Some(client) = self.clients.get_mut(&link)
             && let Some(session) = client.session
             && let Some(request) = client.waiting.front()
-            && (decided.is_some() || !is_forwarded(op_of(request)))
+            && (decided.is_some() || !is_forwarded(header(request).op))
             && let Some(request) = client.waiting.pop_front()
         {
             self.execute(link, session, &decided.take().unwrap_or(request));
@@ -239,9 +235,10 @@ impl Server {
     /// session and xid with the request that waits for it. Two processes that share one session may
     /// have both in common.
     fn awaiting(&self, session: SessionId, request: &[u8]) -> Option<LinkId> {
+        let xid = header(request).xid;
         let waits = |client: &Client| {
-            let waiting = client.waiting.front().and_then(|request| xid_of(request));
-            client.session == Some(session) && waiting == xid_of(request)
+            let first = client.waiting.front();
+            client.session == Some(session) && first.is_some_and(|one| header(one).xid == xid)
         };
         self.clients.iter().find(|(_, client)| waits(client)).map(|(link, _)| *link)
     }
@@ -316,13 +313,9 @@ fn is_forwarded(op: OpCode) -> bool {
     op.info().is_some_and(|info| info.needs_leader)
 }
 
-/// The operation of a request. Requests that cannot be decoded never get here.
-pub(super) fn op_of(request: &[u8]) -> OpCode {
-    RequestHeader::decode(&mut Reader::new(request)).map_or(OpCode::PING, |header| header.op)
-}
-
-fn xid_of(request: &[u8]) -> Option<Xid> {
-    RequestHeader::decode(&mut Reader::new(request)).ok().map(|header| header.xid)
+/// The header of a request. Requests that cannot be decoded never get here.
+pub(super) fn header(request: &[u8]) -> RequestHeader {
+    RequestHeader::decode(&mut Reader::new(request)).unwrap()
 }
 
 /// The payload as a frame again.
