@@ -34,7 +34,7 @@ async fn a_client_whose_server_is_gone_moves_once_it_has_its_answers() {
     assert_eq!(before.await.unwrap().data, "1");
     peer.expect_hangup().await;
     let dial = network.dial().await;
-    assert!(["zk2:2", "zk3:3"].contains(&dial.host.as_str()), "{dial:?}");
+    assert!(["zk2:2", "zk3:3"].contains(&dial.host.as_str()), "{}", dial.host);
     let mut peer = dial.accept();
     assert_eq!(peer.attach().await.session_id, SESSION);
     peer.expect("getData#2 /b").await;

@@ -4,15 +4,15 @@
 //! those of real networks, at the worst moment instead of a random one.
 
 use std::collections::VecDeque;
-use std::io;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
 
-use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncWriteExt, DuplexStream};
+use tokio_util::io::InspectWriter;
 use zk_client::{Connecting, Connector, Host, TcpConnector, Transport};
 use zk_proto::{Decode, OpCode, Reader, RequestHeader, Xid, frame};
+
+use crate::peer::{next_frame, send_frame};
 
 /// A fault, which happens once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +62,10 @@ impl Connector for Way {
 #[derive(Debug, Default)]
 struct State {
     next: Option<Fault>,
-    /// How many requests have been sent, and how many were answered.
-    places: (usize, usize),
+    /// How many requests have been sent.
+    asked: usize,
+    /// How many of them were answered.
+    answered: usize,
     writes: usize,
     frames: Vec<OpCode>,
 }
@@ -100,134 +102,107 @@ impl Faults {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// True if a fault is armed that this request meets; then it is disarmed.
-    fn strikes_request(&self, op: OpCode) -> bool {
+    /// True if one of these faults is armed; then it is disarmed.
+    fn strikes(&self, met: [Fault; 2]) -> bool {
+        self.state(|state| state.next.take_if(|armed| met.contains(armed)).is_some())
+    }
+
+    /// The place of the next request, or of the next reply.
+    fn place(&self, of: fn(&mut State) -> &mut usize) -> usize {
         self.state(|state| {
-            let at = state.places.0;
-            state.places.0 += 1;
-            let strikes = [Fault::LoseRequest(op), Fault::LoseRequestAt(at)];
-            state.next.take_if(|armed| strikes.contains(armed)).is_some()
+            let next = of(state);
+            *next += 1;
+            *next - 1
         })
     }
 
-    /// The same with the reply to such a request.
-    fn strikes_reply(&self, op: OpCode) -> bool {
-        self.state(|state| {
-            let at = state.places.1;
-            state.places.1 += 1;
-            let strikes = [Fault::LoseReply(op), Fault::LoseReplyAt(at)];
-            state.next.take_if(|armed| strikes.contains(armed)).is_some()
-        })
+    /// Counts what each write of a new connection carries.
+    fn counter(&self) -> impl FnMut(&[u8]) + Send + use<> {
+        let (faults, mut unread, mut has_greeted) = (self.clone(), BytesMut::new(), false);
+        move |written| {
+            unread.extend_from_slice(written);
+            let mut requests = Vec::new();
+            while let Ok(Some(frame)) = frame::split(&mut unread, frame::CLIENT_FRAME_LIMIT) {
+                let header = RequestHeader::decode(&mut Reader::new(&frame));
+                let is_request = std::mem::replace(&mut has_greeted, true);
+                requests.extend(header.ok().filter(|header| is_request && header.xid != Xid::PING));
+            }
+            faults.state(|state| {
+                state.writes += usize::from(!requests.is_empty());
+                state.frames.extend(requests.iter().map(|header| header.op));
+            });
+        }
+    }
+
+    /// Tells whether the armed fault breaks a new connection at this frame.
+    fn breaker(&self) -> impl FnMut(Passing) -> Option<Bytes> + Send + use<> {
+        let (faults, mut asked) = (self.clone(), VecDeque::new());
+        move |passing| {
+            let met = match passing {
+                Passing::Request(RequestHeader { xid: Xid::PING, .. })
+                | Passing::Reply(Xid::PING | Xid::NOTIFICATION) => return None,
+                Passing::Request(header) => {
+                    asked.push_back(header.op);
+                    let at = faults.place(|state| &mut state.asked);
+                    [Fault::LoseRequest(header.op), Fault::LoseRequestAt(at)]
+                }
+                Passing::Reply(_) => {
+                    let at = faults.place(|state| &mut state.answered);
+                    [Fault::LoseReply(asked.pop_front()?), Fault::LoseReplyAt(at)]
+                }
+            };
+            faults.strikes(met).then(Bytes::new)
+        }
     }
 }
 
 impl Connector for Faults {
     fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a> {
         Box::pin(async move {
-            Ok(Box::new(Tap {
-                io: self.over.connect(host).await?,
-                faults: self.clone(),
-                greeted: (false, false),
-                sent: BytesMut::new(),
-                received: BytesMut::new(),
-                asked: VecDeque::new(),
-                broken: false,
-            }) as Box<dyn Transport>)
+            let server = self.over.connect(host).await?;
+            let (client, here) = tokio::io::duplex(1 << 20);
+            tokio::spawn(pass(here, server, self.breaker()));
+            Ok(Box::new(InspectWriter::new(client, self.counter())) as Box<dyn Transport>)
         })
     }
 }
 
-struct Tap {
-    io: Box<dyn Transport>,
-    faults: Faults,
-    /// Whether the handshake frame of each side has passed.
-    greeted: (bool, bool),
-    sent: BytesMut,
-    received: BytesMut,
-    asked: VecDeque<OpCode>,
-    broken: bool,
+/// The head of a frame that passes, and is no handshake.
+pub(crate) enum Passing {
+    /// From the client.
+    Request(RequestHeader),
+    /// From the server.
+    Reply(Xid),
 }
 
-impl AsyncRead for Tap {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if this.broken {
-            return Poll::Ready(Ok(()));
-        }
-        let before = buf.filled().len();
-        ready!(Pin::new(&mut this.io).poll_read(cx, buf))?;
-        this.received.extend_from_slice(&buf.filled()[before..]);
-        while let Ok(Some(reply)) = frame::split(&mut this.received, frame::CLIENT_FRAME_LIMIT) {
-            if !std::mem::replace(&mut this.greeted.1, true) {
-                continue;
+/// Moves frames between a client and a server until either closes the connection, or `breaks`
+/// returns the last bytes that the client gets, instead of this frame.
+pub(crate) async fn pass(
+    mut client: DuplexStream,
+    mut server: impl Transport,
+    mut breaks: impl FnMut(Passing) -> Option<Bytes>,
+) -> Option<()> {
+    let (mut asked, mut answered) = (BytesMut::new(), BytesMut::new());
+    send_frame(&mut server, &next_frame(&mut client, &mut asked).await?).await?;
+    send_frame(&mut client, &next_frame(&mut server, &mut answered).await?).await?;
+    loop {
+        tokio::select! {
+            request = next_frame(&mut client, &mut asked) => {
+                let request = request?;
+                let header = RequestHeader::decode(&mut Reader::new(&request)).ok()?;
+                if let Some(last) = breaks(Passing::Request(header)) {
+                    return client.write_all(&last).await.ok();
+                }
+                send_frame(&mut server, &request).await?;
             }
-            let Ok(xid) = Xid::decode(&mut Reader::new(&reply)) else { continue };
-            if xid == Xid::NOTIFICATION || xid == Xid::PING {
-                continue;
-            }
-            let op = this.asked.pop_front();
-            if op.is_some_and(|op| this.faults.strikes_reply(op)) {
-                // Frames that came in the same read are lost with it, as on a real network.
-                this.broken = true;
-                buf.set_filled(before);
-                return Poll::Ready(Ok(()));
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Tap {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        if this.broken {
-            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-        }
-        let mut whole = this.sent.clone();
-        whole.extend_from_slice(buf);
-        let mut requests = Vec::new();
-        let mut greeted = this.greeted.0;
-        while let Ok(Some(request)) = frame::split(&mut whole, frame::CLIENT_FRAME_LIMIT) {
-            if !std::mem::replace(&mut greeted, true) {
-                continue;
-            }
-            if let Ok(header) = RequestHeader::decode(&mut Reader::new(&request))
-                && header.xid != Xid::PING
-            {
-                requests.push(header.op);
+            reply = next_frame(&mut server, &mut answered) => {
+                let reply = reply?;
+                let xid = Xid::decode(&mut Reader::new(&reply)).ok()?;
+                if let Some(last) = breaks(Passing::Reply(xid)) {
+                    return client.write_all(&last).await.ok();
+                }
+                send_frame(&mut client, &reply).await?;
             }
         }
-        if requests.iter().any(|op| this.faults.strikes_request(*op)) {
-            this.broken = true;
-            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-        }
-        let n = ready!(Pin::new(&mut this.io).poll_write(cx, buf))?;
-        assert_eq!(n, buf.len(), "loopback takes what tests send in one go");
-        this.greeted.0 = greeted;
-        this.sent = whole;
-        this.asked.extend(&requests);
-        if !requests.is_empty() {
-            this.faults.state(|state| {
-                state.writes += 1;
-                state.frames.extend(requests);
-            });
-        }
-        Poll::Ready(Ok(n))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
     }
 }

@@ -4,20 +4,22 @@
 //! as text: `3 ok` and `3 NoNode` for the replies to request 3, `NodeCreated /a` for an event,
 //! `closed`.
 
-use std::fmt::Debug;
 use std::io;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
+use zk_client::Transport;
 use zk_embedded::Server;
 use zk_proto::*;
 
+use crate::peer::{frame_of, next_frame, payload};
+
 /// One connection.
-#[derive(Debug)]
 pub struct RawClient {
-    io: Box<dyn Stream>,
+    io: Box<dyn Transport>,
     input: BytesMut,
     xid: i32,
     /// The session, once there is one.
@@ -25,11 +27,6 @@ pub struct RawClient {
     /// The session's password.
     pub password: Password,
 }
-
-/// The transport of a connection: a socket, or memory.
-trait Stream: AsyncRead + AsyncWrite + Debug + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Debug + Send + Unpin> Stream for S {}
 
 /// A handshake that asks for a new session.
 pub fn hello(timeout: Duration) -> ConnectRequest {
@@ -75,20 +72,13 @@ pub fn get_children(path: &str, watch: bool) -> GetChildrenRequest<'_> {
 
 /// A request as a frame.
 pub fn request(xid: i32, op: OpCode, body: &impl Encode) -> Bytes {
-    let mut out = BytesMut::new();
-    let written = frame::encode(&mut out, usize::MAX, |writer| {
-        RequestHeader { xid: Xid(xid), op }.encode(writer);
-        body.encode(writer);
-    });
-    written.expect("no limit");
-    out.freeze()
+    let header = RequestHeader { xid: Xid(xid), op };
+    frame_of(&[payload(&header), payload(body)].concat())
 }
 
 /// A record as a frame.
 pub fn framed(record: &impl Encode) -> Bytes {
-    let mut out = BytesMut::new();
-    frame::encode(&mut out, usize::MAX, |writer| record.encode(writer)).expect("no limit");
-    out.freeze()
+    frame_of(&payload(record))
 }
 
 impl RawClient {
@@ -105,7 +95,7 @@ impl RawClient {
     }
 
     /// A connection over these bytes that has sent nothing yet.
-    pub fn over(io: impl AsyncRead + AsyncWrite + Debug + Send + Unpin + 'static) -> Self {
+    pub fn over(io: impl Transport + 'static) -> Self {
         Self {
             io: Box::new(io),
             input: BytesMut::new(),
@@ -166,17 +156,12 @@ impl RawClient {
     pub async fn ask<O: Operation>(&mut self, body: &O) -> Vec<String> {
         let xid = self.send(body).await;
         let mut heard = Vec::new();
-        loop {
-            let text = self.hear().await;
-            if text == format!("{xid} ok") {
-                return heard;
-            }
-            let last = text == "closed" || text.starts_with(&format!("{xid} "));
-            heard.push(text);
-            if last {
-                return heard;
-            }
+        let is_last = |text: &String| text == "closed" || text.starts_with(&format!("{xid} "));
+        while !heard.last().is_some_and(is_last) {
+            heard.push(self.hear().await);
         }
+        heard.pop_if(|text| *text == format!("{xid} ok"));
+        heard
     }
 
     /// Sends a ping and returns the next frame as text.
@@ -195,20 +180,10 @@ impl RawClient {
 
     /// The next frame's payload, or `None` at the end of the connection.
     pub async fn frame(&mut self) -> Option<Bytes> {
-        loop {
-            if let Some(frame) = frame::split(&mut self.input, usize::MAX).expect("frames") {
-                return Some(frame);
-            }
-            if !self.read().await {
-                assert!(self.input.is_empty(), "it ends in a frame: {:?}", self.input);
-                return None;
-            }
-        }
-    }
-
-    /// Reads once. Returns whether there were any bytes.
-    async fn read(&mut self) -> bool {
-        matches!(self.io.read_buf(&mut self.input).await, Ok(1..))
+        let frame = next_frame(&mut self.io, &mut self.input).await;
+        let is_whole = frame.is_some() || self.input.is_empty();
+        assert!(is_whole, "it ends in a frame: {:?}", self.input);
+        frame
     }
 
     /// The next frame as text.
@@ -218,7 +193,7 @@ impl RawClient {
 
     /// All bytes until the server closes the connection.
     pub async fn bytes(&mut self) -> Bytes {
-        while self.read().await {}
+        while let Ok(1..) = self.io.read_buf(&mut self.input).await {}
         self.input.split().freeze()
     }
 
@@ -227,12 +202,10 @@ impl RawClient {
     /// Tokio's clock must be paused; it advances by a millisecond.
     pub async fn heard(&mut self) -> Vec<String> {
         let mut heard = Vec::new();
-        while let Ok(text) = tokio::time::timeout(Duration::from_millis(1), self.hear()).await {
-            let closed = text == "closed";
+        while heard.last().is_none_or(|text| text != "closed")
+            && let Ok(text) = timeout(Duration::from_millis(1), self.hear()).await
+        {
             heard.push(text);
-            if closed {
-                break;
-            }
         }
         heard
     }

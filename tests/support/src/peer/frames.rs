@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use zk_proto::*;
 
 /// The session of every test.
@@ -48,11 +49,35 @@ pub fn payload(record: &impl Encode) -> Bytes {
 
 /// A reply as the payload of a frame.
 pub fn reply(xid: Xid, zxid: i64, error: ErrorCode, body: &impl Encode) -> Bytes {
+    let header = ReplyHeader { xid, zxid: Zxid(zxid), error };
+    [payload(&header), payload(body)].concat().into()
+}
+
+/// A payload as a frame.
+pub(crate) fn frame_of(payload: &[u8]) -> Bytes {
     let mut out = BytesMut::new();
-    let mut writer = Writer::new(&mut out, usize::MAX);
-    ReplyHeader { xid, zxid: Zxid(zxid), error }.encode(&mut writer);
-    body.encode(&mut writer);
+    frame::encode(&mut out, usize::MAX, |writer| writer.put(payload)).expect("no limit");
     out.freeze()
+}
+
+/// Sends a payload as a frame. Returns `None` if the connection is closed.
+pub(crate) async fn send_frame(io: &mut (impl AsyncWrite + Unpin), payload: &[u8]) -> Option<()> {
+    io.write_all(&frame_of(payload)).await.ok()?;
+    io.flush().await.ok()
+}
+
+/// Reads the payload of the next frame, or returns `None` if the connection is closed. What is left
+/// in `input` then is a frame that was cut short.
+pub(crate) async fn next_frame(
+    io: &mut (impl AsyncRead + Unpin),
+    input: &mut BytesMut,
+) -> Option<Bytes> {
+    loop {
+        if let Some(payload) = frame::split(input, usize::MAX).expect("frames") {
+            return Some(payload);
+        }
+        io.read_buf(input).await.ok().filter(|count| *count > 0)?;
+    }
 }
 
 /// A watch event as the payload of a frame.
@@ -171,26 +196,14 @@ impl fmt::Display for Request {
                 let list: MultiRequest<'_> = self.body();
                 list.iter().enumerate().try_for_each(|(index, op)| {
                     let comma = if index == 0 { "" } else { "," };
-                    let path = match op {
-                        MultiOp::Create(CreateRequest { path, .. })
-                        | MultiOp::CreateContainer(CreateRequest { path, .. })
-                        | MultiOp::CreateTtl(CreateTtlRequest { path, .. })
-                        | MultiOp::Delete(DeleteRequest { path, .. })
-                        | MultiOp::SetData(SetDataRequest { path, .. })
-                        | MultiOp::Check(CheckVersionRequest { path, .. }) => path,
-                        _ => "?",
-                    };
-                    write!(f, "{comma} {} {path}", op.op())
+                    write!(f, "{comma} {} {}", op.op(), op.path())
                 })
             }
             OpCode::SET_WATCHES2 => {
-                let SetWatches2 { relative_zxid, data, exist, child, persistent, .. } = self.body();
-                let SetWatches2 { persistent_recursive: recursive, .. } = self.body();
-                write!(
-                    f,
-                    "setWatches2#{xid} since {relative_zxid}: {data:?} {exist:?} {child:?} "
-                )?;
-                write!(f, "{persistent:?} {recursive:?}")
+                let SetWatches2 { relative_zxid, data, exist, child, .. } = self.body();
+                let SetWatches2 { persistent, persistent_recursive: recursive, .. } = self.body();
+                write!(f, "setWatches2#{xid} since {relative_zxid}: {data:?} {exist:?} {child:?}")?;
+                write!(f, " {persistent:?} {recursive:?}")
             }
             OpCode::ADD_WATCH => {
                 let AddWatchRequest { path, mode } = self.body();

@@ -1,22 +1,23 @@
 //! The other end of a whole client.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::io;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_util::io::InspectWriter;
 use zk_client::{Connecting, Connector, Host, Transport};
 use zk_proto::*;
 
+use crate::explore::poll_once;
 use crate::peer::frames::*;
 
 /// How long to wait for a client. Its pings alone would go on for ever.
@@ -81,7 +82,7 @@ impl Drop for Network {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let dial = self.dials.try_recv().ok().filter(|dial| !dial.answer.is_closed());
-            assert!(dial.is_none(), "nobody looked at {dial:?}");
+            assert_eq!(dial.map(|dial| dial.host), None, "nobody looked at this attempt");
         }
     }
 }
@@ -90,11 +91,11 @@ impl Connector for Dialer {
     fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a> {
         let (answer, answered) = oneshot::channel();
         let dial = Dial { host: host.to_string(), answer };
-        let dialed = self.0.send(dial);
-        Box::pin(async move {
-            let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
-            dialed.map_err(|_| refused())?;
-            answered.await.map_err(|_| refused())?
+        // Without a network there is nobody to answer.
+        self.0.send(dial).ok();
+        Box::pin(async {
+            let answer = answered.await;
+            answer.unwrap_or_else(|_| Err(io::ErrorKind::ConnectionRefused.into()))
         })
     }
 }
@@ -104,7 +105,10 @@ impl Dial {
     pub fn accept(self) -> Peer {
         let (client, server) = tokio::io::duplex(1 << 20);
         let writes = Arc::new(AtomicUsize::new(0));
-        let client = Counted { io: client, writes: Arc::clone(&writes) };
+        let counted = Arc::clone(&writes);
+        let client = InspectWriter::new(client, move |_: &[u8]| {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
         // The client may have given up the attempt: then this connection has no client.
         drop(self.answer.send(Ok(Box::new(client))));
         Peer { io: server, input: BytesMut::new(), asked: VecDeque::new(), zxid: 0, writes }
@@ -118,50 +122,6 @@ impl Dial {
     /// Waits until the client gives up the attempt.
     pub async fn ignore(mut self) {
         self.answer.closed().await;
-    }
-}
-
-impl fmt::Debug for Dial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an attempt at {}", self.host)
-    }
-}
-
-/// Counts the writes of the client.
-struct Counted {
-    io: DuplexStream,
-    writes: Arc<AtomicUsize>,
-}
-
-impl AsyncRead for Counted {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Counted {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.io).poll_write(cx, buf);
-        if let Poll::Ready(Ok(_)) = written {
-            self.writes.fetch_add(1, Ordering::Relaxed);
-        }
-        written
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }
 
@@ -186,16 +146,10 @@ impl Peer {
 
     /// Reads the next frame, or returns `None` if the client has closed the connection.
     pub async fn frame(&mut self) -> Option<Bytes> {
-        loop {
-            let limit = frame::SERVER_FRAME_LIMIT;
-            if let Some(payload) = frame::split(&mut self.input, limit).expect("frames") {
-                return Some(payload);
-            }
-            // A client that closes the connection may cut a frame short.
-            if self.io.read_buf(&mut self.input).await.expect("a duplex does not fail") == 0 {
-                return None;
-            }
-        }
+        // A client that closes the connection may cut a frame short.
+        let frame = next_frame(&mut self.io, &mut self.input).await?;
+        assert!(frame.len() <= frame::SERVER_FRAME_LIMIT, "{} bytes", frame.len());
+        Some(frame)
     }
 
     /// Reads the four-letter word that comes in place of a handshake.
@@ -219,11 +173,9 @@ impl Peer {
         request
     }
 
-    /// Sends a frame.
+    /// Sends a frame. A client that has closed the connection does not read it.
     pub async fn send(&mut self, payload: &[u8]) {
-        let mut wire = BytesMut::new();
-        frame::encode(&mut wire, usize::MAX, |writer| writer.put(payload)).expect("a frame");
-        self.raw(&wire).await;
+        send_frame(&mut self.io, payload).await;
     }
 
     /// Sends bytes as they are. A client that has closed the connection does not read them.
@@ -259,16 +211,15 @@ impl Peer {
         assert_eq!(request, None, "instead of a hangup");
     }
 
-    fn oldest(&mut self) -> Xid {
+    async fn reply(&mut self, code: ErrorCode, body: &impl Encode) {
         self.zxid += 1;
-        self.asked.pop_front().expect("there is something to answer")
+        let xid = self.asked.pop_front().expect("there is something to answer");
+        self.send(&reply(xid, self.zxid, code, body)).await;
     }
 
     /// Answers the oldest request that was read.
     pub async fn answer(&mut self, body: &impl Encode) {
-        let xid = self.oldest();
-        let reply = reply(xid, self.zxid, ErrorCode::OK, body);
-        self.send(&reply).await;
+        self.reply(ErrorCode::OK, body).await;
     }
 
     /// Answers the oldest request, a search for ephemeral nodes of the session, with these paths.
@@ -278,9 +229,7 @@ impl Peer {
 
     /// Refuses the oldest request that was read.
     pub async fn refuse(&mut self, code: ErrorCode) {
-        let xid = self.oldest();
-        let reply = reply(xid, self.zxid, code, &());
-        self.send(&reply).await;
+        self.reply(code, &()).await;
     }
 
     /// Fires a watch.
@@ -332,20 +281,11 @@ impl Drop for Peer {
         if std::thread::panicking() {
             return;
         }
-        let mut cx = Context::from_waker(Waker::noop());
-        let mut buffer = [0; 4096];
-        loop {
-            let mut read = ReadBuf::new(&mut buffer);
-            match Pin::new(&mut self.io).poll_read(&mut cx, &mut read) {
-                Poll::Ready(Ok(())) if !read.filled().is_empty() => {
-                    self.input.extend_from_slice(read.filled());
-                }
-                _ => break,
-            }
-        }
-        while let Ok(Some(payload)) = frame::split(&mut self.input, usize::MAX) {
+        while let Poll::Ready(Some(payload)) =
+            poll_once(pin!(next_frame(&mut self.io, &mut self.input)))
+        {
             let request = Request(payload);
-            assert!(request.0.remaining() < 8 || request.op() == OpCode::PING, "unread: {request}");
+            assert!(request.0.len() < 8 || request.op() == OpCode::PING, "unread: {request}");
         }
     }
 }
