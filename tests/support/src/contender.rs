@@ -4,78 +4,65 @@
 //! Its own documentation is in `src/bin/contender.rs`.
 
 use std::io;
-use std::process::Stdio;
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
-use rustix::process::Pid;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal};
+use tokio::process::Command;
 
-use crate::server::{pause, resume};
+use crate::foreign::Program;
+use crate::server::{pause, signal};
+
+/// How long a contender may run, which is longer than any test.
+const DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A running contender. Dropping it kills the process.
 #[derive(Debug)]
-pub struct Contender {
-    process: Child,
-    stdin: ChildStdin,
-    lines: Lines<BufReader<ChildStdout>>,
-}
+pub struct Contender(Program);
 
 impl Contender {
     /// Starts `program` with arguments of the form `name=value`.
     ///
     /// Tests know the program as `env!("CARGO_BIN_EXE_contender")`.
     pub fn start<S: AsRef<str>>(program: &str, arguments: &[S]) -> Result<Self> {
-        let mut process = Command::new(program)
-            .args(arguments.iter().map(AsRef::as_ref))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let stdin = process.stdin.take().context("stdin")?;
-        let stdout = process.stdout.take().context("stdout")?;
-        Ok(Self { process, stdin, lines: BufReader::new(stdout).lines() })
+        let mut command = Command::new(program);
+        command.args(arguments.iter().map(AsRef::as_ref));
+        Ok(Self(Program::start(command)?.within(DEADLINE)))
     }
 
     /// Waits until the process prints this line.
     pub async fn says(&mut self, line: &str) -> Result<()> {
-        while let Some(said) = self.lines.next_line().await? {
-            if said == line {
-                return Ok(());
-            }
-        }
-        bail!("a contender ended without saying {line:?}")
+        while self.0.next_line().await? != line {}
+        Ok(())
     }
 
     /// Sends it `go` or `stop`; a stopped process reads that when it is resumed.
     pub async fn tell(&mut self, line: &str) -> Result<()> {
-        Ok(self.stdin.write_all(format!("{line}\n").as_bytes()).await?)
+        self.0.tell(line).await
     }
 
     /// Stops the process without ending it (SIGSTOP) and returns when it has stopped.
     pub async fn pause(&mut self) -> Result<()> {
-        pause(self.pid()?, || self.process.try_wait()).await
+        pause(self.pid()?, || self.0.process.try_wait()).await
     }
 
     /// Lets a paused process continue (SIGCONT).
     pub fn resume(&mut self) -> Result<()> {
-        resume(self.pid()?, || self.process.try_wait())
+        signal(self.pid()?, Signal::CONT, self.0.process.try_wait()?)
     }
 
     /// Kills the process (SIGKILL) and returns when it has ended.
     pub async fn kill(&mut self) -> io::Result<()> {
-        self.process.kill().await
+        self.0.process.kill().await
     }
 
     /// Waits until it has had all its turns and has ended successfully.
     pub async fn done(mut self) -> Result<()> {
         self.says("done").await?;
-        ensure!(self.process.wait().await?.success(), "a contender failed");
-        Ok(())
+        self.0.finish().await
     }
 
     fn pid(&self) -> Result<Pid> {
-        let id = self.process.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        id.context("the contender has ended")
+        self.0.pid().context("the contender has ended")
     }
 }

@@ -39,7 +39,7 @@ const EVENT: &str = "WatchedEvent ";
 /// A running program. Dropping it kills its process group.
 #[derive(Debug)]
 pub struct Program {
-    process: Child,
+    pub(crate) process: Child,
     stdin: Option<ChildStdin>,
     output: Lines<BufReader<Receiver>>,
     transcript: String,
@@ -100,11 +100,22 @@ impl Program {
         Ok(line)
     }
 
-    /// Writes to its input, a pipe whose buffer is far larger than the text.
-    async fn write(&mut self, text: &str) -> Result<()> {
+    /// The next line of its output or errors. Fails if there is none.
+    pub(crate) async fn next_line(&mut self) -> Result<String> {
+        self.line().await?.ok_or_else(|| self.failure("it has ended"))
+    }
+
+    /// Writes a line to its input, a pipe whose buffer is far larger than the text.
+    pub(crate) async fn tell(&mut self, line: &str) -> Result<()> {
+        self.transcript.extend(["> ", line, "\n"]);
         let stdin = self.stdin.as_mut().context("the input is closed")?;
-        let written = stdin.write_all(text.as_bytes()).await;
+        let written = stdin.write_all(format!("{line}\n").as_bytes()).await;
         written.map_err(|error| self.failure(&error.to_string()))
+    }
+
+    /// Its id, unless it has been reaped.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        Pid::from_raw(self.process.id()?.cast_signed())
     }
 
     /// An error with the whole transcript.
@@ -116,7 +127,7 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         // The id is valid until the process is reaped, so it cannot be another process's.
-        if let Some(group) = self.process.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+        if let Some(group) = self.pid() {
             // It fails if the whole group has just ended, which is the aim.
             kill_process_group(group, Signal::KILL).ok();
         }
@@ -155,12 +166,8 @@ impl ZkCli {
     /// Sends a command, and fails unless the answer contains all of these lines.
     pub async fn tells(&mut self, command: &str, expected: &[&str]) -> Result<()> {
         let answer = self.ask(command).await?;
-        for line in expected {
-            ensure!(
-                answer.iter().any(|said| said == line),
-                self.program.failure(&format!("expected {line:?}"))
-            );
-        }
+        let missing = expected.iter().find(|line| !answer.iter().any(|said| said == *line));
+        ensure!(missing.is_none(), self.program.failure(&format!("expected {missing:?}")));
         Ok(())
     }
 
@@ -182,14 +189,14 @@ impl ZkCli {
     /// Ends the session and the program. Fails if another event came before.
     pub async fn quit(mut self) -> Result<()> {
         ensure!(self.events.is_empty(), self.program.failure(&format!("{:?}", self.events)));
-        self.program.write("quit\n").await?;
+        self.program.tell("quit").await?;
         self.program.finish().await
     }
 
     /// Sends a command and returns the answer.
     async fn ask(&mut self, command: &str) -> Result<Vec<String>> {
-        self.program.transcript.extend(["> ", command, "\n"]);
-        self.program.write(&format!("{command}\n{}\n", MARK[0])).await?;
+        self.program.tell(command).await?;
+        self.program.tell(MARK[0]).await?;
         let mut answer = Vec::new();
         loop {
             match self.line().await? {
@@ -201,9 +208,7 @@ impl ZkCli {
 
     /// The next line of output, unless it belongs to an event or to the log.
     async fn line(&mut self) -> Result<Option<String>> {
-        let Some(line) = self.program.line().await? else {
-            bail!(self.program.failure("it has ended"));
-        };
+        let line = self.program.next_line().await?;
         if let Some(event) = line.strip_prefix(EVENT) {
             // ZooKeeper 3.9 adds the zxid.
             let event = event.split_once(" zxid").map_or(event, |(event, _)| event);
@@ -229,8 +234,7 @@ pub fn with_curator(source: &Path) -> Result<Command> {
 }
 
 fn with_classes(path: &OsStr) -> Result<Command> {
-    let java = find_java().context("no Java found; tests/run installs it")?;
-    let mut command = Command::new(java);
+    let mut command = Command::new(find_java()?);
     command.args(JVM_FLAGS.split(' ')).arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn");
     command.arg("-classpath").arg(path);
     Ok(command)
@@ -270,8 +274,7 @@ impl Curator {
 
     /// Sends it a command, without waiting for the answer.
     pub async fn tell(&mut self, line: &str) -> Result<()> {
-        self.0.transcript.extend(["> ", line, "\n"]);
-        self.0.write(&format!("{line}\n")).await
+        self.0.tell(line).await
     }
 
     /// Waits until it prints this line, and skips all lines before. Fails if a command has failed.
@@ -304,8 +307,7 @@ impl Curator {
     }
 
     async fn line(&mut self) -> Result<String> {
-        let line = self.0.line().await?;
-        let line = line.ok_or_else(|| self.0.failure("it has ended"))?;
+        let line = self.0.next_line().await?;
         ensure!(!line.contains(" failed: "), self.0.failure("something failed"));
         Ok(line)
     }

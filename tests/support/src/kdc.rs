@@ -16,16 +16,11 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use crate::server::free_ports;
 use crate::server::process::{self, Process};
+use crate::server::{POLL_INTERVAL, START_DEADLINE, free_ports};
 
 /// The realm of all principals.
 pub const REALM: &str = "EXAMPLE.COM";
-
-/// How long the KDC may take until it serves.
-const START_DEADLINE: Duration = Duration::from_secs(30);
-/// How long to wait before repeating a question.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Where Debian keeps the programs of administrators, which is not in everybody's `PATH`.
 const SBIN: &str = "/usr/sbin";
@@ -57,10 +52,10 @@ impl Kdc {
 
     /// The variables by which programs of MIT find this KDC.
     pub fn environment(&self) -> [(&'static str, PathBuf); 2] {
-        [("KRB5_CONFIG", self.configuration()), ("KRB5_KDC_PROFILE", self.path("kdc.conf"))]
+        ["KRB5_CONFIG", "KRB5_KDC_PROFILE"].map(|name| (name, self.configuration()))
     }
 
-    /// The file `krb5.conf`, which Java reads, too.
+    /// The file `krb5.conf`, which Java reads, too, with what the KDC itself must know.
     pub fn configuration(&self) -> PathBuf {
         self.path("krb5.conf")
     }
@@ -122,7 +117,7 @@ impl Kdc {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
         let folder = self.folder.path().display();
         // Names of hosts are what the tests say, and not what a resolver makes of them.
-        let krb5 = format!(
+        let configuration = format!(
             "[libdefaults]\n\
              default_realm = {REALM}\n\
              dns_lookup_realm = false\n\
@@ -131,25 +126,21 @@ impl Kdc {
              rdns = false\n\
              udp_preference_limit = 1\n\
              [realms]\n\
-             {REALM} = {{\n kdc = {address}\n}}\n\
-             [domain_realm]\n\
-             localhost = {REALM}\n"
-        );
-        fs::write(self.configuration(), krb5)?;
-        let kdc = format!(
-            "[realms]\n\
              {REALM} = {{\n \
+             kdc = {address}\n \
              database_name = {folder}/principal\n \
              key_stash_file = {folder}/stash\n \
              kdc_listen = {address}\n \
              kdc_tcp_listen = {address}\n\
              }}\n\
+             [domain_realm]\n\
+             localhost = {REALM}\n\
              [logging]\n\
              kdc = FILE:{folder}/kdc.log\n\
              admin_server = FILE:{folder}/kadmin.log\n\
              default = FILE:{folder}/default.log\n"
         );
-        Ok(fs::write(self.path("kdc.conf"), kdc)?)
+        Ok(fs::write(self.configuration(), configuration)?)
     }
 
     fn command(&self, program: &str) -> Command {

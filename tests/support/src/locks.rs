@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use zk_client::{Acl, Client, ClientBuilder, CreateOptions, ErrorCode, Host, Id, Perms};
 use zk_embedded::{Config, Fault, OpCode, Server};
 use zk_proto::{List, SetAclRequest};
@@ -14,6 +13,7 @@ use zk_recipes::{Hold, Lock};
 
 pub use crate::explore::settle;
 use crate::raw::RawClient;
+use crate::server::field;
 
 /// The lock's folder in most tests.
 pub const LOCK: &str = "/locks/one";
@@ -42,12 +42,10 @@ pub struct Costs {
 impl Costs {
     /// The counts in the answer to the four-letter word `srvr`.
     pub fn of(answer: &str) -> Self {
-        let count = |name: &str| {
-            let found = answer.lines().find_map(|line| line.strip_prefix(name));
-            found.and_then(|n| n.parse::<u64>().ok()).expect("a number")
-        };
-        let requests = count("Received: ");
-        Self { requests, events: count("Sent: ").wrapping_sub(requests) }
+        let count = |name| field(answer, name)?.parse::<u64>().ok();
+        let requests = count("Received").expect("a number");
+        let sent = count("Sent").expect("a number");
+        Self { requests, events: sent.wrapping_sub(requests) }
     }
 
     /// The rows of the table of relatives on the performance page.
@@ -180,10 +178,8 @@ impl World {
     }
 
     async fn counts(&self) -> Costs {
-        let mut connection = self.server.connect();
-        connection.write_all(b"srvr").await.expect("in memory");
-        let mut answer = String::new();
-        connection.read_to_string(&mut answer).await.expect("in memory");
-        Costs::of(&answer)
+        let mut client = RawClient::connect(&self.server);
+        client.write(b"srvr").await;
+        Costs::of(&String::from_utf8_lossy(&client.bytes().await))
     }
 }

@@ -19,8 +19,8 @@ pub(crate) mod process;
 
 use std::fs::{self, File};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::ops::{Deref, DerefMut, Range};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -34,19 +34,19 @@ use tokio::time::{sleep, timeout};
 pub use config::{ServerConfig, ServerTls};
 pub use cuts::advertise;
 pub use ensemble::Ensemble;
-use installation::Installation;
+use installation::classpath;
 pub(crate) use installation::find_java;
 use process::Process;
-pub(crate) use process::{pause, resume};
+pub(crate) use process::{pause, signal};
 
 /// How long a server may take until it serves, or an ensemble until it has a quorum.
-const START_DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const START_DEADLINE: Duration = Duration::from_secs(60);
 /// How long a server may take to answer a four-letter word.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 /// How long a server may take to answer a question that is repeated anyway.
 const POLL_DEADLINE: Duration = Duration::from_secs(1);
 /// How long to wait before repeating a question.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How often a start is tried, each time on new ports, if other processes take the ports.
 const START_ATTEMPTS: usize = 3;
 
@@ -62,11 +62,21 @@ const QUICK_TO_START: &[&str] =
 /// The flag that ZooKeeper's own scripts pass to Java.
 const IN_PRODUCTION: &[&str] = &["-Xmx1000m"];
 
-/// One server that runs alone. It can do all that a [`Server`] can.
-#[derive(Debug)]
-pub struct Standalone(Server);
+/// A server that runs alone.
+pub type Standalone = Server;
 
-impl Standalone {
+/// One server, running or killed. Its address and its data never change.
+#[derive(Debug)]
+pub struct Server {
+    // This field stands before the folder, so that the process ends before the folder is removed.
+    process: Option<Process>,
+    folder: TempDir,
+    config: ServerConfig,
+    port: u16,
+    secure_port: Option<u16>,
+}
+
+impl Server {
     /// Starts a server with the default [`ServerConfig`] and returns when it serves clients.
     pub async fn start() -> anyhow::Result<Self> {
         Self::with(&ServerConfig::default()).await
@@ -87,41 +97,12 @@ impl Standalone {
         port: impl Fn() -> io::Result<u16>,
     ) -> anyhow::Result<Self> {
         let create = || Ok([Server::create(config, port()?, "")?]);
-        start(create).await.map(|[server]| Self(server))
+        start(create).await.map(|[server]| server)
     }
-}
 
-impl Deref for Standalone {
-    type Target = Server;
-
-    fn deref(&self) -> &Server {
-        &self.0
-    }
-}
-
-impl DerefMut for Standalone {
-    fn deref_mut(&mut self) -> &mut Server {
-        &mut self.0
-    }
-}
-
-/// One server, running or killed. Its address and its data never change.
-#[derive(Debug)]
-pub struct Server {
-    // This field stands before the folder, so that the process ends before the folder is removed.
-    process: Option<Process>,
-    folder: TempDir,
-    listen: IpAddr,
-    port: u16,
-    secure_port: Option<u16>,
-    java_flags: &'static [&'static str],
-    properties: Vec<(String, String)>,
-}
-
-impl Server {
     /// Where clients connect: `127.0.0.1:PORT`, or the address that [`ServerConfig::listen`] sets.
     pub fn address(&self) -> String {
-        SocketAddr::new(self.listen, self.port).to_string()
+        SocketAddr::new(self.config.listen, self.port).to_string()
     }
 
     /// Where clients connect over TLS.
@@ -131,7 +112,7 @@ impl Server {
     /// The server was made without [`ServerConfig::tls`].
     pub fn secure_address(&self) -> String {
         let port = self.secure_port.expect("only a server made with tls has a secure port");
-        SocketAddr::new(self.listen, port).to_string()
+        SocketAddr::new(self.config.listen, port).to_string()
     }
 
     /// Where the server keeps its configuration and its data.
@@ -196,12 +177,7 @@ impl Server {
     ///
     /// Fails if that takes more than 60 s.
     pub async fn wait_for_mode(&self, expected: Option<&str>) -> anyhow::Result<()> {
-        let reached = async {
-            while self.mode().await.as_deref() != expected {
-                sleep(POLL_INTERVAL).await;
-            }
-        };
-        timeout(START_DEADLINE, reached)
+        until(async || (self.mode().await.as_deref() == expected).then_some(()))
             .await
             .with_context(|| format!("{} did not become {expected:?}", self.address()))
     }
@@ -221,10 +197,7 @@ impl Server {
         let secure_port = config.tls.as_ref().map(|_| free_ports(1)).transpose()?;
         let secure_port = secure_port.map(|ports| ports[0]);
         config.write(folder.path(), port, secure_port, peers)?;
-        let properties = config.properties();
-        let java_flags = if config.java_as_in_production { IN_PRODUCTION } else { QUICK_TO_START };
-        let listen = config.listen;
-        Ok(Self { process: None, folder, listen, port, secure_port, java_flags, properties })
+        Ok(Self { process: None, folder, config: config.clone(), port, secure_port })
     }
 
     /// Starts the process, with a new log for its output.
@@ -238,14 +211,13 @@ impl Server {
 
     /// The Java process that serves from the folder.
     fn command(&self) -> anyhow::Result<Command> {
-        let installation = Installation::find()?;
-        let mut command = process::command(&installation.java);
+        let mut command = process::command(find_java()?);
         command
             .current_dir(&self.folder)
-            .args(self.java_flags)
-            .args(self.properties.iter().map(|(name, value)| format!("-D{name}={value}")))
+            .args(if self.config.java_as_in_production { IN_PRODUCTION } else { QUICK_TO_START })
+            .args(self.config.properties())
             .arg("-classpath")
-            .arg(installation.classpath(self.folder.path()))
+            .arg(classpath(self.folder.path())?)
             .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
             .arg(self.folder.path().join(config::FILE));
         Ok(command)
@@ -341,6 +313,19 @@ async fn start_each(servers: &mut [Server]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Asks until there is an answer. Fails if that takes more than 60 s.
+async fn until<T>(ask: impl AsyncFn() -> Option<T>) -> anyhow::Result<T> {
+    let asking = async {
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            sleep(POLL_INTERVAL).await;
+        }
+    };
+    Ok(timeout(START_DEADLINE, asking).await?)
+}
+
 /// Different ports of 127.0.0.1 that nothing listened on a moment ago.
 ///
 /// They are below the ports that Linux gives to outgoing connections, which could otherwise take
@@ -389,6 +374,6 @@ async fn ask(address: &str, word: &str) -> io::Result<String> {
 }
 
 /// The value in the line `name: value` of an answer to `srvr`.
-fn field<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn field<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
     answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }

@@ -45,9 +45,6 @@ pub struct ServerConfig {
     pub min_session_timeout: Option<Duration>,
     /// The longest session timeout that clients get; if `None`, the server's own: 20 ticks.
     pub max_session_timeout: Option<Duration>,
-    /// Whether writes reach the disk before they are acknowledged. By default they do not, but they
-    /// survive [`Server::kill`](super::Server::kill) all the same.
-    pub fsync: bool,
     /// Whether there is an encrypted port for clients too, and which certificates it trusts.
     pub tls: Option<ServerTls>,
     /// Whether Java has all of its compilers and the memory that ZooKeeper's scripts give it, for
@@ -76,7 +73,6 @@ impl Default for ServerConfig {
             tick_time: Duration::from_millis(200),
             min_session_timeout: None,
             max_session_timeout: None,
-            fsync: false,
             tls: None,
             java_as_in_production: false,
             lines: Vec::new(),
@@ -113,10 +109,6 @@ impl ServerConfig {
 
     /// The lines of `zoo.cfg`. Of equal names the last wins.
     fn zoo_cfg(&self, folder: &Path, port: u16, peers: &str) -> Vec<String> {
-        let timeouts = [
-            ("minSessionTimeout", self.min_session_timeout),
-            ("maxSessionTimeout", self.max_session_timeout),
-        ];
         let mut lines = vec![
             format!("tickTime={}", self.tick_time.as_millis()),
             format!("dataDir={}", folder.display()),
@@ -127,21 +119,22 @@ impl ServerConfig {
             "syncLimit=25".to_owned(),
             peers.to_owned(),
         ];
-        lines.extend(timeouts.into_iter().filter_map(|(name, timeout)| {
-            timeout.map(|timeout| format!("{name}={}", timeout.as_millis()))
-        }));
+        let (least, most) = (self.min_session_timeout, self.max_session_timeout);
+        lines.extend(least.map(|least| format!("minSessionTimeout={}", least.as_millis())));
+        lines.extend(most.map(|most| format!("maxSessionTimeout={}", most.as_millis())));
         lines
     }
 
-    /// The system properties of the server's Java. Of equal names the last wins.
-    pub(super) fn properties(&self) -> Vec<(String, String)> {
+    /// The flags of Java that set the server's system properties. Of equal names the last wins.
+    pub(super) fn properties(&self) -> impl Iterator<Item = String> {
         let own = [
             ("zookeeper.admin.enableServer", "false"),
             ("zookeeper.4lw.commands.whitelist", "*"),
-            ("zookeeper.forceSync", if self.fsync { "yes" } else { "no" }),
+            // Writes survive [`Server::kill`](super::Server::kill) all the same.
+            ("zookeeper.forceSync", "no"),
         ];
-        let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        own.into_iter().chain(self.properties.iter().cloned()).collect()
+        let more = self.properties.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        own.into_iter().chain(more).map(|(name, value)| format!("-D{name}={value}"))
     }
 }
 

@@ -7,94 +7,77 @@
 //! because reconfiguration is off, as it is by default; otherwise the leader's own configuration
 //! would replace them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use crate::relay::{Opening, Relay};
 
-/// The ports that a member listens on for the others.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PeerPorts {
-    /// Where a leader awaits followers.
-    pub(super) quorum: u16,
-    /// Where votes are exchanged.
-    pub(super) election: u16,
-}
+/// The ports that a member listens on for the others: where a leader awaits followers, and where
+/// votes are exchanged.
+pub(super) type PeerPorts = [u16; 2];
 
-/// All relays between members, by the indices of the members.
+/// All relays between members.
 #[derive(Debug)]
 pub(super) struct Cuts {
-    ways: Vec<Way>,
-    members: Vec<Member>,
-}
-
-#[derive(Debug)]
-struct Member {
-    ports: PeerPorts,
-    isolated: bool,
-}
-
-/// The relays that `from` uses as the addresses of `to`.
-#[derive(Debug)]
-struct Way {
-    from: usize,
-    to: usize,
-    quorum: Relay,
-    election: Relay,
+    /// The relays that one member uses as the addresses of another one, by the indices of both.
+    ways: BTreeMap<(usize, usize), [Relay; 2]>,
+    ports: Vec<PeerPorts>,
+    isolated: BTreeSet<usize>,
 }
 
 impl Cuts {
     /// Relays between all members, which listen on these ports.
     pub(super) fn between(ports: &[PeerPorts]) -> anyhow::Result<Self> {
-        let mut ways = Vec::new();
+        let mut ways = BTreeMap::new();
         for from in 0..ports.len() {
             for to in (0..ports.len()).filter(|to| *to != from) {
-                let quorum = Relay::to(&local(ports[to].quorum))?;
-                let election = Relay::to(&local(ports[to].election))?;
-                ways.push(Way { from, to, quorum, election });
+                let [quorum, election] = ports[to].map(|port| Relay::to(&local(port)));
+                ways.insert((from, to), [quorum?, election?]);
             }
         }
-        for index in 0..ways.len() {
-            let (from, to) = (ways[index].from, ways[index].to);
-            let back = ways.iter().find(|way| (way.from, way.to) == (to, from));
-            if let Some(word) = back.map(|back| back.election.address()).transpose()? {
-                ways[index].election.rewrite(Opening { rewrite: advertise, word });
+        let election = |(way, [_, election]): (&_, &[Relay; 2])| (*way, election.address());
+        let elections = ways.iter().map(election).collect::<BTreeMap<_, _>>();
+        for ((from, to), word) in elections {
+            if let Some([_, back]) = ways.get_mut(&(to, from)) {
+                back.rewrite(Opening { rewrite: advertise, word: word? });
             }
         }
-        let members = ports.iter().map(|ports| Member { ports: *ports, isolated: false }).collect();
-        Ok(Self { ways, members })
+        Ok(Self { ways, ports: ports.to_vec(), isolated: BTreeSet::new() })
     }
 
     /// The lines `server.N` for `member`, with the others' addresses as it must know them.
     pub(super) fn peers(&self, member: usize) -> anyhow::Result<String> {
-        let own = self.members[member].ports;
-        let mut lines = vec![server_line(member, &local(own.quorum), own.election)];
-        for way in self.ways.iter().filter(|way| way.from == member) {
-            let election = way.election.address()?;
-            let (_, port) = election.rsplit_once(':').unwrap_or_default();
-            lines.push(server_line(way.to, &way.quorum.address()?, port.parse()?));
+        let mut lines = vec![server_line(member, &self.ports[member].map(local))];
+        for ((_, to), [quorum, election]) in self.ways.range((member, 0)..(member + 1, 0)) {
+            lines.push(server_line(*to, &[quorum.address()?, election.address()?]));
         }
         Ok(lines.join("\n"))
     }
 
     /// Whether `member` is cut off from the others.
     pub(super) fn is_isolated(&self, member: usize) -> bool {
-        self.members[member].isolated
+        self.isolated.contains(&member)
     }
 
     /// Cuts `member` off from all others, or undoes that.
     pub(super) fn isolate(&mut self, member: usize, isolated: bool) {
-        self.members[member].isolated = isolated;
-        for way in &self.ways {
-            let frozen = self.is_isolated(way.from) || self.is_isolated(way.to);
-            for relay in [&way.quorum, &way.election] {
+        if isolated {
+            self.isolated.insert(member)
+        } else {
+            self.isolated.remove(&member)
+        };
+        for ((from, to), relays) in &self.ways {
+            let frozen = self.is_isolated(*from) || self.is_isolated(*to);
+            for relay in relays {
                 if frozen { relay.freeze() } else { relay.thaw() }
             }
         }
     }
 }
 
-/// The line of `zoo.cfg` for the member of this index.
-pub(super) fn server_line(member: usize, quorum: &str, election_port: u16) -> String {
+/// The line of `zoo.cfg` for the member of this index, which listens at these addresses.
+pub(super) fn server_line(member: usize, [quorum, election]: &[String; 2]) -> String {
+    let (_, election_port) = election.rsplit_once(':').unwrap_or_default();
     format!("server.{}={quorum}:{election_port}", member + 1)
 }
 

@@ -3,10 +3,9 @@
 use std::fs;
 
 use anyhow::Context;
-use tokio::time::{sleep, timeout};
 
-use super::cuts::{Cuts, PeerPorts, local, server_line};
-use super::{POLL_INTERVAL, START_DEADLINE, Server, ServerConfig, free_ports, mode, start};
+use super::cuts::{Cuts, local, server_line};
+use super::{START_DEADLINE, Server, ServerConfig, free_ports, mode, start, until};
 
 /// Servers that replicate one another: a majority of them serves clients, and one of it leads.
 #[derive(Debug)]
@@ -119,16 +118,11 @@ impl Ensemble {
     ///
     /// Fails if that takes more than 60 s, and shows the end of each member's log.
     pub async fn wait_for_all(&self) -> anyhow::Result<()> {
-        let all = async {
-            loop {
-                let (leaders, followers) = self.roles().await;
-                if leaders.len() == 1 && 1 + followers == self.members.len() {
-                    return;
-                }
-                sleep(POLL_INTERVAL).await;
-            }
+        let all_serve = async || {
+            let (leaders, followers) = self.roles().await;
+            (leaders.len() == 1 && 1 + followers == self.members.len()).then_some(())
         };
-        timeout(START_DEADLINE, all).await.with_context(|| {
+        until(all_serve).await.with_context(|| {
             let logs = self.members.iter().map(Server::log_tail).collect::<Vec<_>>();
             format!("not all members served for {START_DEADLINE:?}: {}", logs.join("\n"))
         })
@@ -140,15 +134,7 @@ impl Ensemble {
     ///
     /// Fails if that takes more than 60 s.
     pub async fn wait_for_quorum(&self) -> anyhow::Result<usize> {
-        let quorum = async {
-            loop {
-                if let Some(leader) = self.leader().await {
-                    return leader;
-                }
-                sleep(POLL_INTERVAL).await;
-            }
-        };
-        timeout(START_DEADLINE, quorum)
+        until(async || self.leader().await)
             .await
             .with_context(|| format!("the ensemble had no quorum for {START_DEADLINE:?}"))
     }
@@ -161,21 +147,19 @@ impl Ensemble {
     fn create(config: &ServerConfig, size: usize, with_cuts: bool) -> anyhow::Result<Self> {
         let ports = free_ports(3 * size)?;
         let (client_ports, peer_ports) = ports.split_at(size);
-        let ports = |pair: &[u16]| PeerPorts { quorum: pair[0], election: pair[1] };
-        let peer_ports: Vec<_> = peer_ports.chunks_exact(2).map(ports).collect();
-        let direct = |(index, ports): (usize, &PeerPorts)| {
-            server_line(index, &local(ports.quorum), ports.election)
-        };
-        let direct: Vec<_> = peer_ports.iter().enumerate().map(direct).collect();
-        let cuts = if with_cuts { Some(Cuts::between(&peer_ports)?) } else { None };
+        let (peer_ports, _) = peer_ports.as_chunks();
+        let direct = peer_ports.iter().enumerate();
+        let direct = direct.map(|(index, ports)| server_line(index, &ports.map(local)));
+        let direct = direct.collect::<Vec<_>>().join("\n");
+        let cuts = with_cuts.then(|| Cuts::between(peer_ports)).transpose()?;
         let member = |(index, port): (usize, &u16)| {
             let peers = match &cuts {
                 Some(cuts) => cuts.peers(index)?,
-                None => direct.join("\n"),
+                None => direct.clone(),
             };
             let peers = format!("standaloneEnabled=false\nquorumListenOnAllIPs=false\n{peers}");
             let server = Server::create(config, *port, &peers)?;
-            fs::write(server.folder.path().join("myid"), (index + 1).to_string())?;
+            fs::write(server.folder().join("myid"), (index + 1).to_string())?;
             anyhow::Ok(server)
         };
         let members = client_ports.iter().enumerate().map(member);

@@ -1,7 +1,7 @@
 //! Where Java and ZooKeeper are installed.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,44 +15,27 @@ const DEBIAN_LOGGING_JAR: &str = "/usr/share/java/slf4j-simple.jar";
 const DEBIAN_NETTY_JARS: [&str; 2] =
     ["/usr/share/java/netty-codec.jar", "/usr/share/java/netty-resolver.jar"];
 
-/// The programs that a server consists of.
-pub(super) struct Installation {
-    /// The program `java`.
-    pub(super) java: PathBuf,
-    /// Entries of the class path: jars, and folders of jars as `FOLDER/*`.
-    jars: Vec<PathBuf>,
-}
-
-impl Installation {
-    /// Looks for Java and ZooKeeper; the error says what to install and which variable to set.
-    pub(super) fn find() -> anyhow::Result<Self> {
-        let java = find_java().context(
-            "no Java found: install a JRE (Debian: default-jre-headless), or set JAVA_HOME",
-        )?;
-        let jars = match env::var_os("ZOOKEEPER_HOME") {
-            Some(home) => release_jars(Path::new(&home))?,
-            None => debian_jars()?,
-        };
-        Ok(Self { java, jars })
-    }
-
-    /// The class path: `folder` for the configuration of the logging, then ZooKeeper.
-    pub(super) fn classpath(&self, folder: &Path) -> OsString {
-        let entries = self.jars.iter().map(|jar| jar.as_os_str());
-        [folder.as_os_str()].into_iter().chain(entries).collect::<Vec<_>>().join(OsStr::new(":"))
-    }
+/// The class path of a server: `folder` for the configuration of the logging, then ZooKeeper's
+/// jars, or folders of jars as `FOLDER/*`. The error says what to install.
+pub(super) fn classpath(folder: &Path) -> anyhow::Result<OsString> {
+    let mut entries = vec![folder.to_owned()];
+    entries.extend(match env::var_os("ZOOKEEPER_HOME") {
+        Some(home) => release_jars(Path::new(&home))?,
+        None => debian_jars()?,
+    });
+    Ok(env::join_paths(entries)?)
 }
 
 /// The program `java` of `JAVA_HOME` if that is set, else the first in `PATH`.
-pub(crate) fn find_java() -> Option<PathBuf> {
-    let program = match env::var_os("JAVA_HOME") {
-        Some(home) => Path::new(&home).join("bin/java"),
-        None => {
-            let path = env::var_os("PATH")?;
-            env::split_paths(&path).map(|folder| folder.join("java")).find(|java| java.is_file())?
-        }
+pub(crate) fn find_java() -> anyhow::Result<PathBuf> {
+    let folders = match env::var_os("JAVA_HOME") {
+        Some(home) => vec![Path::new(&home).join("bin")],
+        None => env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect(),
     };
-    program.is_file().then_some(program)
+    let mut programs = folders.iter().map(|folder| folder.join("java"));
+    programs
+        .find(|java| java.is_file())
+        .context("no Java found: install a JRE (Debian: default-jre-headless), or set JAVA_HOME")
 }
 
 /// The jars of a release: in `home` itself, or in `home/lib`.

@@ -89,7 +89,7 @@ impl Process {
 
     /// Undoes [`pause`](Self::pause).
     pub(crate) fn resume(&mut self) -> anyhow::Result<()> {
-        resume(Pid::from_child(&self.0), || self.0.try_wait())
+        signal(Pid::from_child(&self.0), Signal::CONT, self.0.try_wait()?)
     }
 }
 
@@ -99,7 +99,7 @@ pub(crate) async fn pause(
     pid: Pid,
     mut ended: impl FnMut() -> io::Result<Option<ExitStatus>>,
 ) -> anyhow::Result<()> {
-    signal(pid, Signal::STOP, &mut ended)?;
+    signal(pid, Signal::STOP, ended()?)?;
     let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
     while waitid(WaitId::Pid(pid), stopped)?.is_none() {
         ensure!(ended()?.is_none(), "the process has ended");
@@ -108,21 +108,9 @@ pub(crate) async fn pause(
     Ok(())
 }
 
-/// Undoes [`pause`].
-pub(crate) fn resume(
-    pid: Pid,
-    mut ended: impl FnMut() -> io::Result<Option<ExitStatus>>,
-) -> anyhow::Result<()> {
-    signal(pid, Signal::CONT, &mut ended)
-}
-
-/// Sends a signal to a child process, unless it has been reaped.
-fn signal(
-    pid: Pid,
-    signal: Signal,
-    ended: &mut impl FnMut() -> io::Result<Option<ExitStatus>>,
-) -> anyhow::Result<()> {
-    ensure!(ended()?.is_none(), "the process has ended");
+/// Sends a signal to a child process. Fails if it has ended, since it may have been reaped.
+pub(crate) fn signal(pid: Pid, signal: Signal, ended: Option<ExitStatus>) -> anyhow::Result<()> {
+    ensure!(ended.is_none(), "the process has ended");
     Ok(kill_process(pid, signal)?)
 }
 
