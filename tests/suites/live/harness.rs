@@ -254,11 +254,6 @@ async fn a_relay_freezes_in_silence_and_thaws() -> Result<()> {
         stream.read_to_string(&mut answer).await?;
         assert_eq!(answer, "imok");
     }
-
-    relay.delay(silence);
-    idle.write_all(b"ruok").await?;
-    assert!(timeout(silence, idle.read_u8()).await.is_err(), "it takes that long one way");
-    assert_eq!(idle.read_u8().await?, b'i');
     Ok(())
 }
 

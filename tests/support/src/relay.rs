@@ -1,4 +1,4 @@
-//! A relay to a server that can be cut, frozen and slowed, for sockets that are out of reach.
+//! A relay to a server that can be cut and frozen, for sockets that are out of reach.
 //!
 //! A cut is noticed at once; a freeze is only noticed by the silence. The relay does not know
 //! frames: see [`fault`](crate::fault) for that, on connections of our own.
@@ -7,7 +7,6 @@ use std::future::pending;
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Result;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,7 +14,6 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 
 /// How many bytes are relayed at once.
 const CHUNK: usize = 64 * 1024;
@@ -26,7 +24,8 @@ pub struct Relay {
     listener: Arc<TcpListener>,
     server: String,
     opening: Option<Opening>,
-    pace: watch::Sender<Pace>,
+    /// Whether bytes are held back, in both directions.
+    frozen: watch::Sender<bool>,
     /// The relaying tasks, none while the relay is cut. Dropping them breaks all connections.
     carriers: JoinSet<()>,
 }
@@ -39,13 +38,6 @@ pub(crate) struct Opening {
     pub(crate) rewrite: fn(&[u8], &str) -> Option<Vec<u8>>,
     /// A further argument of `rewrite`.
     pub(crate) word: String,
-}
-
-/// How bytes move, in both directions.
-#[derive(Clone, Copy, Debug, Default)]
-struct Pace {
-    frozen: bool,
-    delay: Duration,
 }
 
 impl Relay {
@@ -61,7 +53,7 @@ impl Relay {
             listener: Arc::new(TcpListener::from_std(listener)?),
             server: server.to_owned(),
             opening: None,
-            pace: watch::Sender::new(Pace::default()),
+            frozen: watch::Sender::new(false),
             carriers: JoinSet::new(),
         };
         relay.mend();
@@ -71,7 +63,6 @@ impl Relay {
     /// Changes the first bytes of all connections from now on.
     pub(crate) fn rewrite(&mut self, opening: Opening) {
         self.opening = Some(opening);
-        self.cut();
         self.mend();
     }
 
@@ -88,13 +79,13 @@ impl Relay {
     /// Accepts connections again after a cut.
     pub fn mend(&mut self) {
         let (listener, server) = (Arc::clone(&self.listener), self.server.clone());
-        let (opening, mut pace) = (self.opening.clone(), self.pace.subscribe());
+        let (opening, mut frozen) = (self.opening.clone(), self.frozen.subscribe());
         self.carriers = JoinSet::new();
         self.carriers.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                flowing(&mut pace).await;
-                connections.spawn(carry(client, server.clone(), opening.clone(), pace.clone()));
+                thawed(&mut frozen).await;
+                connections.spawn(carry(client, server.clone(), opening.clone(), frozen.clone()));
             }
         });
     }
@@ -103,19 +94,12 @@ impl Relay {
     ///
     /// To both sides the other has fallen silent. New connections seem to be accepted.
     pub fn freeze(&self) {
-        self.pace.send_modify(|pace| pace.frozen = true);
+        self.frozen.send_replace(true);
     }
 
     /// Lets everything pass again, beginning with the bytes that were held back.
     pub fn thaw(&self) {
-        self.pace.send_modify(|pace| pace.frozen = false);
-    }
-
-    /// Delays everything by this time from now on, in both directions.
-    ///
-    /// Bytes that come meanwhile wait for their turn, so the throughput is low too.
-    pub fn delay(&self, delay: Duration) {
-        self.pace.send_modify(|pace| pace.delay = delay);
+        self.frozen.send_replace(false);
     }
 }
 
@@ -128,7 +112,7 @@ async fn carry(
     mut client: TcpStream,
     server: String,
     opening: Option<Opening>,
-    pace: watch::Receiver<Pace>,
+    frozen: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let mut read = Vec::new();
     client.read_buf(&mut read).await?;
@@ -149,8 +133,8 @@ async fn carry(
     }
     server.write_all(&read).await?;
     let (client, server) = (client.split(), server.split());
-    let there = one_way(client.0, server.1, pace.clone());
-    let back = one_way(server.0, client.1, pace);
+    let there = one_way(client.0, server.1, frozen.clone());
+    let back = one_way(server.0, client.1, frozen);
     tokio::try_join!(there, back).map(|_| ())
 }
 
@@ -158,16 +142,12 @@ async fn carry(
 async fn one_way(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
-    mut pace: watch::Receiver<Pace>,
+    mut frozen: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK];
     loop {
         let count = from.read(&mut chunk).await;
-        let delay = flowing(&mut pace).await;
-        if !delay.is_zero() {
-            sleep(delay).await;
-            flowing(&mut pace).await;
-        }
+        thawed(&mut frozen).await;
         match count? {
             0 => return to.shutdown().await,
             count => to.write_all(&chunk[..count]).await?,
@@ -175,12 +155,10 @@ async fn one_way(
     }
 }
 
-/// Waits until bytes may move, and returns their delay.
-async fn flowing(pace: &mut watch::Receiver<Pace>) -> Duration {
-    let pace = pace.wait_for(|pace| !pace.frozen).await.map(|pace| *pace);
-    match pace {
-        Ok(pace) => pace.delay,
+/// Waits until bytes may move.
+async fn thawed(frozen: &mut watch::Receiver<bool>) {
+    if frozen.wait_for(|frozen| !frozen).await.is_err() {
         // The relay is being dropped, and this task with it.
-        Err(_) => pending().await,
+        pending().await
     }
 }
