@@ -110,7 +110,7 @@ async fn progress(store: &Store, writers: usize, turns: usize) -> Result<()> {
     let progress = timeout(2 * PATIENT, store.wait_for(more)).await;
     progress.with_context(|| {
         let history = store.history();
-        format!("not all got in: {:?}; {}", entries(&history), check(&history))
+        format!("not all got in: {:?}; {:?}", entries(&history), check(&history))
     })?
 }
 
@@ -189,7 +189,7 @@ async fn leader_kills(what: &str, kinds: &[&str], tasks: usize) -> Result<()> {
     }
     stop(rivals).await?;
     let findings = check(&store.history());
-    println!("leader_kill, {what}: {findings}");
+    println!("leader_kill, {what}: {findings:?}");
     findings.ensure_flawless()
 }
 
@@ -231,7 +231,7 @@ async fn a_stopped_holder_knows_at_once_that_it_lost_the_lock_and_is_refused() -
     stop(rivals).await?;
 
     let findings = check(&store.history());
-    println!("sigstop_holder: {findings}");
+    println!("sigstop_holder: {findings:?}");
     assert_eq!(findings.refused, 1);
     findings.ensure_flawless()
 }
@@ -268,7 +268,7 @@ async fn lingering_lock(what: &str, disturb: Disturbance) -> Result<()> {
     lingering.tell("stop").await?;
     lingering.done().await?;
     let findings = check(&store.history());
-    println!("lingering_lock, {what}: {findings}");
+    println!("lingering_lock, {what}: {findings:?}");
     findings.ensure_flawless()
 }
 
@@ -374,7 +374,7 @@ async fn a_storm_of_reconnects_keeps_the_order() -> Result<()> {
     let packets = server.packets_received().await? - packets;
     let history = store.history();
     let findings = check(&history);
-    println!("reconnect_storm: {findings}; {drops} drops, {packets} packets");
+    println!("reconnect_storm: {findings:?}; {drops} drops, {packets} packets");
     // A drop costs each session a handshake, its watch and a read or two, but not one read per
     // waiter.
     let waiters = u64::try_from(WAITERS)?;
@@ -403,7 +403,7 @@ async fn every_waiter_gets_in_while_servers_restart() -> Result<()> {
     progress(&store, RIVALS, 5).await?;
     stop(rivals).await?;
     let findings = check(&store.history());
-    println!("rolling_restart: {findings}");
+    println!("rolling_restart: {findings:?}");
     findings.ensure_flawless()
 }
 

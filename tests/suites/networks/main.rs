@@ -7,6 +7,7 @@
 
 mod machine;
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -46,7 +47,7 @@ impl Field {
         let config = ServerConfig { listen, ..ServerConfig::lasting() };
         let server = Standalone::with(&config).await?;
         let port = server.address().rsplit_once(':').context("a port")?.1.parse()?;
-        let store = Store::everywhere(Mode::Recording).await?;
+        let store = Store::listen(Ipv4Addr::UNSPECIFIED, Mode::Recording).await?;
         Ok(Some(Self { server, port, store }))
     }
 

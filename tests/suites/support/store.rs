@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use zk_recipes::FencingToken;
-use zk_test_support::history::{Entry, Event, Ledger, Mode, Store};
+use zk_test_support::history::{Event, Ledger, Mode, Store};
 
 const OLD: FencingToken = FencingToken::new(7, 1);
 const NEW: FencingToken = FencingToken::new(8, 0);
@@ -24,21 +24,22 @@ async fn writes(mode: Mode) -> Result<Vec<bool>> {
     drop(two);
     store.wait_for(|history| history.last().is_some_and(|it| it.event == Event::Gone)).await?;
 
-    let told = store.history().iter().map(Entry::to_string).collect::<Vec<_>>();
-    let answer = if accepted[3] { "accepted" } else { "refused" };
+    let history = store.history();
+    let told = history.iter().map(|entry| (&*entry.writer, entry.event)).collect::<Vec<_>>();
+    let write = |token, value, accepted| Event::Write { token, value, accepted };
     assert_eq!(
         told,
         [
-            "one enters with 0x7.1",
-            "one writes 1 with 0x7.1: accepted",
-            "two enters with 0x8.0",
-            "one writes 2 with 0x7.1: accepted",
-            "two writes 3 with 0x8.0: accepted",
-            &format!("one writes 4 with 0x7.1: {answer}"),
-            "two writes 5 with 0x8.0: accepted",
-            "one has lost 0x7.1",
-            "two leaves with 0x8.0",
-            "two is gone",
+            ("one", Event::Enter(OLD)),
+            ("one", write(OLD, 1, true)),
+            ("two", Event::Enter(NEW)),
+            ("one", write(OLD, 2, true)),
+            ("two", write(NEW, 3, true)),
+            ("one", write(OLD, 4, accepted[3])),
+            ("two", write(NEW, 5, true)),
+            ("one", Event::Lost(OLD)),
+            ("two", Event::Leave(NEW)),
+            ("two", Event::Gone),
         ]
     );
     Ok(accepted)

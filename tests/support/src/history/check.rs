@@ -4,9 +4,7 @@
 //! write of an older holder after one of a newer holder. The test decides which of these problems a
 //! disaster excuses: a stopped holder believes in its lock until it is notified.
 
-use std::fmt;
-
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use zk_recipes::FencingToken;
 
 use super::{Entry, Event};
@@ -65,10 +63,8 @@ pub struct Belief {
 impl Findings {
     /// Fails if there is any problem.
     pub fn ensure_flawless(&self) -> Result<()> {
-        match self.problems.first() {
-            Some(first) => bail!("{self}; the first: {first:?}"),
-            None => Ok(()),
-        }
+        ensure!(self.problems.is_empty(), "{self:?}");
+        Ok(())
     }
 }
 
@@ -167,12 +163,4 @@ pub fn check(history: &[Entry]) -> Findings {
         }
     }
     findings
-}
-
-impl fmt::Display for Findings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { enters, accepted, refused, problems } = self;
-        let problems = problems.len();
-        write!(f, "{enters} turns, {accepted} writes, {refused} refused, {problems} problems")
-    }
 }

@@ -7,8 +7,6 @@
 mod check;
 mod store;
 
-use std::fmt;
-
 use tokio::time::Instant;
 use zk_recipes::FencingToken;
 
@@ -69,27 +67,4 @@ pub fn has_lost(history: &History, writer: &str) -> bool {
 
 fn has_said(history: &History, writer: &str, event: fn(&Event) -> bool) -> bool {
     history.iter().any(|entry| entry.writer == writer && event(&entry.event))
-}
-
-impl fmt::Display for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at: _, writer, event } = self;
-        match event {
-            Event::Enter(token) => write!(f, "{writer} enters with {token}"),
-            Event::EnterShared(token) => write!(f, "{writer} enters shared with {token}"),
-            Event::Leave(token) => write!(f, "{writer} leaves with {token}"),
-            Event::Lost(token) => write!(f, "{writer} has lost {token}"),
-            Event::Write { token, value, accepted } => {
-                let answer = if *accepted { "accepted" } else { "refused" };
-                write!(f, "{writer} writes {value} with {token}: {answer}")
-            }
-            Event::Paused => write!(f, "{writer} is stopped"),
-            Event::Gone => write!(f, "{writer} is gone"),
-        }
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "a history tells when things happened")]
-fn now() -> Instant {
-    Instant::now()
 }

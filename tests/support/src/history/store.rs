@@ -16,13 +16,13 @@ use std::net::Ipv4Addr;
 
 use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use zk_recipes::FencingToken;
 
-use super::{Entry, Event, History, now};
+use super::{Entry, Event, History};
+use crate::peer::now;
 
 /// How a store treats writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +47,8 @@ impl Store {
         Self::listen(Ipv4Addr::LOCALHOST, mode).await
     }
 
-    /// Starts a store that listens at all addresses of its network.
-    pub async fn everywhere(mode: Mode) -> Result<Self> {
-        Self::listen(Ipv4Addr::UNSPECIFIED, mode).await
-    }
-
-    async fn listen(address: Ipv4Addr, mode: Mode) -> Result<Self> {
+    /// Starts a store on a free port of this address.
+    pub async fn listen(address: Ipv4Addr, mode: Mode) -> Result<Self> {
         let listener = TcpListener::bind((address, 0)).await?;
         let address = listener.local_addr()?.to_string();
         let history = watch::Sender::new(History::new());
@@ -74,9 +70,7 @@ impl Store {
 
     /// Records that this writer has been stopped, which it cannot report itself.
     pub fn paused(&self, writer: &str) {
-        self.history.send_modify(|history| {
-            history.push(Entry { at: now(), writer: writer.to_owned(), event: Event::Paused });
-        });
+        record(&self.history, Mode::Recording, writer.to_owned(), Event::Paused);
     }
 
     /// All entries so far.
@@ -95,8 +89,7 @@ impl Store {
 #[derive(Debug)]
 pub struct Ledger {
     writer: String,
-    answers: Lines<BufReader<OwnedReadHalf>>,
-    requests: OwnedWriteHalf,
+    answers: Lines<BufReader<TcpStream>>,
 }
 
 impl Ledger {
@@ -104,9 +97,7 @@ impl Ledger {
     pub async fn connect(address: &str, writer: &str) -> Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        let (answers, requests) = stream.into_split();
-        let answers = BufReader::new(answers).lines();
-        Ok(Self { writer: writer.to_owned(), answers, requests })
+        Ok(Self { writer: writer.to_owned(), answers: BufReader::new(stream).lines() })
     }
 
     /// Reports that the writer holds the lock from now on.
@@ -138,7 +129,7 @@ impl Ledger {
     async fn ask(&mut self, word: &str, token: FencingToken, rest: &str) -> Result<bool> {
         let (writer, czxid, pass) = (&self.writer, token.czxid(), token.pass());
         let line = format!("{word} {writer} {czxid} {pass} {rest}\n");
-        self.requests.write_all(line.as_bytes()).await?;
+        self.answers.get_mut().write_all(line.as_bytes()).await?;
         match self.answers.next_line().await?.as_deref() {
             Some("ok") => Ok(true),
             Some("refused") => Ok(false),
@@ -148,17 +139,16 @@ impl Ledger {
 }
 
 /// Answers and records the lines of one connection, and then records its end.
-async fn serve(mut stream: TcpStream, mode: Mode, history: watch::Sender<History>) -> Result<()> {
+async fn serve(stream: TcpStream, mode: Mode, history: watch::Sender<History>) -> Result<()> {
     stream.set_nodelay(true)?;
-    let (requests, mut answers) = stream.split();
-    let mut requests = BufReader::new(requests).lines();
+    let mut requests = BufReader::new(stream).lines();
     let mut known = None;
     // The connection of a killed holder is reset, which is treated as its end.
     while let Ok(Some(line)) = requests.next_line().await {
         let Ok((writer, event)) = parse(&line) else { break };
         known = Some(writer.clone());
         let answer = if record(&history, mode, writer, event) { "ok\n" } else { "refused\n" };
-        if answers.write_all(answer.as_bytes()).await.is_err() {
+        if requests.get_mut().write_all(answer.as_bytes()).await.is_err() {
             break;
         }
     }
