@@ -82,7 +82,7 @@ async fn a_server_that_is_not_trusted_is_refused_and_the_error_says_why() -> Res
     let bench = Bench::new()?;
     let stranger = Authority::new("root")?;
     let forged = stranger.sign("server", &["zk.test"])?;
-    let expired = bench.authority.sign_until("server", &["zk.test"], 2020)?;
+    let expired = bench.authority.sign_for("server", &["zk.test"], 1975..2020)?;
     let nameless = bench.authority.sign("server", &[])?;
     let version_1 = Certified { certificate: VERSION_1.to_owned(), ..bench.good()? };
     for (shown, servers, expected) in [
@@ -131,7 +131,7 @@ async fn any_name_will_do_if_that_is_wanted_and_nothing_else() -> Result<()> {
     let forged = Authority::new("root")?.sign("server", &["zk.test"])?;
     let why = refused(any(), bench.front(&forged)?, "zk.test").await?;
     assert!(why.contains("comes from none of the trusted roots"), "{why}");
-    let expired = bench.authority.sign_until("server", &["zk.test"], 2020)?;
+    let expired = bench.authority.sign_for("server", &["zk.test"], 1975..2020)?;
     let why = refused(any(), bench.front(&expired)?, "zk.test").await?;
     assert!(why.contains("expired"), "{why}");
     Ok(())
@@ -237,7 +237,7 @@ impl zk_client::Connector for Servers {
 async fn a_connect_gives_up_when_every_server_has_refused_for_good() -> Result<()> {
     let bench = Bench::new()?;
     let forged = Authority::new("root")?.sign("server", &["zk.test"])?;
-    let early = bench.authority.sign_from("server", &["zk.test"], 4000)?;
+    let early = bench.authority.sign_for("server", &["zk.test"], 4000..4096)?;
     let connect = async |shown: &Certified, servers: &str| {
         let servers_of = Servers { front: bench.front(shown)? };
         let connector = TlsConnector::new(bench.authority.trusted())?.over(servers_of);

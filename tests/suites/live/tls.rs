@@ -135,7 +135,7 @@ async fn who_is_not_let_in_is_told_why() -> Result<()> {
 #[tokio::test]
 async fn an_expired_server_is_refused_and_a_nameless_one_if_the_name_counts() -> Result<()> {
     let authority = Authority::new("root")?;
-    let expired = authority.sign_until("server", &["127.0.0.1"], 2020)?;
+    let expired = authority.sign_for("server", &["127.0.0.1"], 1975..2020)?;
     let server = Standalone::with(&showing(expired, None)?).await?;
     for rule in [ServerName::Dialled, ServerName::Any] {
         let why = refused(authority.trusted().server_name(rule), &server.secure_address()).await?;

@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -46,28 +45,26 @@ pub struct Capture {
 #[derive(Debug, Default)]
 struct Kept {
     told: Vec<Told>,
-    spans: BTreeMap<u64, BTreeMap<&'static str, String>>,
-    /// The entered spans, innermost last.
-    entered: Vec<u64>,
+    /// The fields of all spans, whose ids begin with 1.
+    spans: Vec<Fields>,
+    /// The indices of the entered spans, innermost last.
+    entered: Vec<usize>,
 }
 
-struct Keeper {
-    kept: Arc<Mutex<Kept>>,
-    next: AtomicU64,
-}
+struct Keeper(Arc<Mutex<Kept>>);
 
 impl Capture {
     /// Records from now on.
     #[expect(clippy::new_without_default, reason = "it does more than it holds")]
     pub fn new() -> Self {
         let kept = Arc::<Mutex<Kept>>::default();
-        let keeper = Keeper { kept: Arc::clone(&kept), next: AtomicU64::new(1) };
+        let keeper = Keeper(Arc::clone(&kept));
         Self { kept, _guard: tracing::subscriber::set_default(keeper) }
     }
 
     /// All events until now.
     pub fn told(&self) -> Vec<Told> {
-        lock(&self.kept).told.clone()
+        self.kept.lock().expect("no panic").told.clone()
     }
 
     /// The events of this target with this message.
@@ -78,33 +75,21 @@ impl Capture {
     }
 }
 
-fn lock(kept: &Mutex<Kept>) -> std::sync::MutexGuard<'_, Kept> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Subscriber for Keeper {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut fields = Fields::default();
         span.record(&mut fields);
-        lock(&self.kept).spans.insert(id, fields.0);
-        Id::from_u64(id)
+        let spans = &mut self.0.lock().expect("no panic").spans;
+        spans.push(fields);
+        Id::from_u64(spans.len() as u64)
     }
 
     fn record(&self, span: &Id, values: &Record<'_>) {
-        let mut fields = Fields::default();
-        values.record(&mut fields);
-        let mut kept = lock(&self.kept);
-        let recorded = kept.spans.entry(span.into_u64()).or_default();
-        for (name, value) in fields.0 {
-            // Subscribers that format spans as text append what is recorded again.
-            let text = recorded.entry(name).or_default();
-            text.push_str(&value);
-        }
+        values.record(&mut self.0.lock().expect("no panic").spans[index(span)]);
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
@@ -115,29 +100,34 @@ impl Subscriber for Keeper {
         let message = fields.0.remove("message").unwrap_or_default();
         let metadata = event.metadata();
         let (target, level) = (metadata.target(), *metadata.level());
-        let mut kept = lock(&self.kept);
-        let span = kept.entered.last().and_then(|id| kept.spans.get(id)).cloned();
+        let mut kept = self.0.lock().expect("no panic");
+        let span = kept.entered.last().map(|index| kept.spans[*index].0.clone());
         kept.told.push(Told { target, level, message, fields: fields.0, span });
     }
 
     fn enter(&self, span: &Id) {
-        lock(&self.kept).entered.push(span.into_u64());
+        self.0.lock().expect("no panic").entered.push(index(span));
     }
 
     fn exit(&self, _: &Id) {
-        lock(&self.kept).entered.pop();
+        self.0.lock().expect("no panic").entered.pop();
     }
 }
 
-#[derive(Default)]
+fn index(span: &Id) -> usize {
+    span.into_u64() as usize - 1
+}
+
+#[derive(Debug, Default)]
 struct Fields(BTreeMap<&'static str, String>);
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0.insert(field.name(), format!("{value:?}"));
+        self.record_str(field, &format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.0.insert(field.name(), value.to_owned());
+        // Subscribers that format spans as text append what is recorded again.
+        self.0.entry(field.name()).or_default().push_str(value);
     }
 }

@@ -4,8 +4,7 @@
 //! A run is deterministic: one thread, virtual time, and a server in memory. So the choices that
 //! led to a failure lead to it again.
 
-use std::cell::RefCell;
-use std::fmt;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
@@ -44,49 +43,20 @@ pub fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// The choices of one run, each with the number of its options.
-#[derive(Default)]
-struct Choices {
-    made: Vec<(usize, usize)>,
-    next: usize,
-}
-
-impl Choices {
-    fn choose(&mut self, of: usize) -> usize {
-        if self.next == self.made.len() {
-            self.made.push((0, of));
-        }
-        let (chosen, known) = self.made[self.next];
-        assert_eq!(known, of, "a run is not decided by its choices alone");
-        self.next += 1;
-        chosen
-    }
-
-    /// Prepares the next run: the last choice that has another option takes it.
-    fn advance(&mut self) -> bool {
-        self.next = 0;
-        while let Some((chosen, of)) = self.made.pop() {
-            if chosen + 1 < of {
-                self.made.push((chosen + 1, of));
-                return true;
-            }
-        }
-        false
-    }
+/// Runs in virtual time. If that panics, first prints what led to it.
+fn run_or_tell<F: Future>(run: impl FnOnce() -> F, what: impl FnOnce() -> String) -> F::Output {
+    catch_unwind(AssertUnwindSafe(|| in_virtual_time(run()))).unwrap_or_else(|panic| {
+        eprintln!("{}", what());
+        resume_unwind(panic)
+    })
 }
 
 /// Runs with every combination of choices, depth first. Returns how many runs there were.
 pub fn explore<F: Future<Output = ()>>(mut run: impl FnMut(Script) -> F) -> usize {
-    let script = Script(Rc::default());
+    let script = Script::default();
     for runs in 1.. {
-        let ran = catch_unwind(AssertUnwindSafe(|| in_virtual_time(run(script.clone()))));
-        let mut choices = script.0.borrow_mut();
-        if let Err(panic) = ran {
-            let chosen = choices.made.iter().map(|(chosen, _)| chosen);
-            eprintln!("run {runs}, with the choices {:?}", chosen.collect::<Vec<_>>());
-            resume_unwind(panic);
-        }
-        if !choices.advance() {
+        run_or_tell(|| run(script.clone()), || format!("run {runs} with {script:?}"));
+        if !script.advance() {
             return runs;
         }
     }
@@ -94,13 +64,38 @@ pub fn explore<F: Future<Output = ()>>(mut run: impl FnMut(Script) -> F) -> usiz
 }
 
 /// The choices of one run.
-#[derive(Clone)]
-pub struct Script(Rc<RefCell<Choices>>);
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    /// Each choice, with the number of its options.
+    choices: Rc<RefCell<Vec<(usize, usize)>>>,
+    /// How many of them this run has taken.
+    taken: Rc<Cell<usize>>,
+}
 
 impl Script {
     /// Chooses one of `of` options. Each run takes the next one.
     pub fn choose(&self, of: usize) -> usize {
-        self.0.borrow_mut().choose(of)
+        let mut choices = self.choices.borrow_mut();
+        let taken = self.taken.replace(self.taken.get() + 1);
+        if taken == choices.len() {
+            choices.push((0, of));
+        }
+        let (chosen, known) = choices[taken];
+        assert_eq!(known, of, "a run is not decided by its choices alone");
+        chosen
+    }
+
+    /// Prepares the next run: the last choice that has another option takes it.
+    fn advance(&self) -> bool {
+        self.taken.set(0);
+        let mut choices = self.choices.borrow_mut();
+        while let Some((chosen, of)) = choices.pop() {
+            if chosen + 1 < of {
+                choices.push((chosen + 1, of));
+                return true;
+            }
+        }
+        false
     }
 
     /// Polls actors in a chosen order.
@@ -135,12 +130,6 @@ impl Script {
     }
 }
 
-impl fmt::Debug for Script {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.0.borrow().made).finish()
-    }
-}
-
 /// A future that acts in a search.
 pub type Actor = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -154,17 +143,6 @@ pub fn actor(does: impl Future<Output = ()> + 'static) -> Actor {
 ///
 /// It ends with the run that reports that its fault did not happen any more.
 pub fn sweep<F: Future<Output = bool>>(mut run: impl FnMut(u32) -> F) -> u32 {
-    let mut at = 0;
-    loop {
-        let ran = catch_unwind(AssertUnwindSafe(|| in_virtual_time(run(at))));
-        match ran {
-            Ok(true) => at += 1,
-            Ok(false) => return at,
-            Err(panic) => {
-                eprintln!("with the fault at place {at}");
-                resume_unwind(panic);
-            }
-        }
-        assert!(at < 1000, "the fault happens wherever it is put");
-    }
+    let mut happens = |at| run_or_tell(|| run(at), || format!("with the fault at place {at}"));
+    (0..1000).find(|at| !happens(*at)).expect("a place where the fault does not happen any more")
 }

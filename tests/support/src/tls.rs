@@ -71,20 +71,11 @@ impl Authority {
 
     /// A certificate for these host names and addresses, whose subject is `CN=common_name`.
     pub fn sign(&self, common_name: &str, names: &[&str]) -> Result<Certified> {
-        self.sign_until(common_name, names, 4096)
+        self.sign_for(common_name, names, 1975..4096)
     }
 
-    /// Like [`sign`](Self::sign), but the certificate expires before this year.
-    pub fn sign_until(&self, common_name: &str, names: &[&str], year: i32) -> Result<Certified> {
-        self.sign_between(common_name, names, 1975..year)
-    }
-
-    /// Like [`sign`](Self::sign), but the certificate becomes valid in this year.
-    pub fn sign_from(&self, common_name: &str, names: &[&str], year: i32) -> Result<Certified> {
-        self.sign_between(common_name, names, year..4096)
-    }
-
-    fn sign_between(
+    /// Like [`sign`](Self::sign), but the certificate is valid only in these years.
+    pub fn sign_for(
         &self,
         common_name: &str,
         names: &[&str],
