@@ -106,7 +106,8 @@ impl Job {
         judge::begins(&self.trial, request, &self.client, request.at, state, left);
     }
 
-    /// Records what the task has got, as the last of what tasks have, and checks it against all that.
+    /// Records what the task has got, as the last of what tasks have, and checks it against the
+    /// others.
     /// Returns its index.
     pub(super) fn record(
         &self,
