@@ -21,11 +21,6 @@ const EXCEPTIONS: &[(&[&str], &str, &[&str])] = &[
     ),
     (
         KEEPERS,
-        "the reply to a transaction does not tell the czxid, so the node is read, which costs more",
-        &["a_free_permit_costs_five_requests_and_its_end_one"],
-    ),
-    (
-        KEEPERS,
         "a session that ends with its connection cannot be handed on",
         &["of_two_processes_with_one_ticket_one_gets_the_lock"],
     ),

@@ -199,15 +199,21 @@ async fn semaphore(Clients { one, other, .. }: Clients) -> Result<()> {
 
 async fn election(Clients { one, other, .. }: Clients) -> Result<()> {
     let (election, others) = (Election::new(&one, "/leader")?, Election::new(&other, "/leader")?);
+    let mut leaders = others.observe();
+    ensure!(leaders.next().await?.is_none());
     let leader = election.campaign().await?;
-    ensure!(others.candidates().await?.len() == 1);
+    let first = leader.token();
+    let seen = leaders.next().await?.context("a leader")?;
+    ensure!(seen.czxid.0 == first.czxid(), "{seen:?}");
     let waiting = tokio::spawn(async move { others.campaign().await });
     queued_at(&other, "/leader", 2).await?;
-    let token = leader.token();
     gives_back(leader.release()).await?;
     let next = waiting.await??;
-    ensure!(next.token() > token);
-    gives_back(next.release()).await
+    let seen = leaders.next().await?.context("another leader")?;
+    ensure!(seen.czxid.0 == next.token().czxid() && next.token() > first, "{seen:?}");
+    gives_back(next.release()).await?;
+    ensure!(leaders.next().await?.is_none());
+    Ok(())
 }
 
 async fn counter(Clients { one, other, .. }: Clients) -> Result<()> {

@@ -14,7 +14,6 @@ pub mod barrier;
 pub mod client;
 pub mod composed;
 pub mod counter;
-pub mod election;
 pub mod group;
 pub mod leaks;
 pub mod lock;
@@ -161,15 +160,10 @@ macro_rules! lock_claims {
             errors_name_the_path_and_the_reason,
             acquire_and_release_can_be_dropped_after_any_poll;
             semaphore:
-            a_free_permit_costs_five_requests_and_its_end_one,
             a_waiter_whose_turn_is_taken_away_is_told,
             in_kazoos_layout_there_are_never_more_nodes_than_permits;
             barrier:
-            whoever_waits_goes_on_although_it_is_closed_again_at_once,
-            parties_begin_and_end_each_round_together;
-            election:
-            candidates_lead_in_order_and_with_growing_tokens,
-            an_observer_sees_each_leader_and_that_there_is_none;
+            whoever_waits_goes_on_although_it_is_closed_again_at_once;
             group:
             a_takeover_ends_the_earlier_member_in_one_transaction;
             partitioner:

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use zk_client::{Client, EventType, OpCode, StreamEvent, WatchMode};
-use zk_recipes::{ErrorKind, Layout, Options, Release, Semaphore};
+use zk_client::{Client, EventType, StreamEvent, WatchMode};
+use zk_recipes::{ErrorKind, Layout, Options, Semaphore};
 
 use crate::claims::lock::connect;
 use crate::claims::target::Target;
@@ -35,24 +35,6 @@ async fn until(client: &Client, folder: &str, n: usize) -> Result<()> {
         }
         watch.changed().await?;
     }
-}
-
-pub async fn a_free_permit_costs_five_requests_and_its_end_one(target: &Target) -> Result<()> {
-    let faults = Faults::new();
-    let client = connect(target, &faults).await?;
-    let semaphore = Semaphore::new(&client, PATH, 3)?;
-    semaphore.acquire_many(2).await?.release().await?;
-    faults.take_sent();
-    for permits in 1..=3 {
-        let permit = semaphore.acquire_many(permits).await?;
-        assert_eq!(permit.release().await?, Release::Released);
-        let (_, frames) = faults.take_sent();
-        let (create, list, delete) = (OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::DELETE);
-        let mut expected = vec![create, list, OpCode::MULTI, list, delete];
-        expected.extend((0..permits).map(|_| delete));
-        assert_eq!(frames, expected);
-    }
-    Ok(())
 }
 
 pub async fn a_waiter_whose_turn_is_taken_away_is_told(target: &Target) -> Result<()> {
