@@ -71,23 +71,20 @@ pub const TRIALS: [Trial; 13] = [
 pub async fn sweep(target: &Target) -> Result<()> {
     let mut runs = Vec::new();
     for (number, trial) in TRIALS.into_iter().enumerate() {
-        let faults = trial.try_with(target, &format!("{number}"), None).await?;
-        let places = faults.take_sent().1.len();
+        let (places, _) = trial.try_with(target, &format!("{number}"), None).await?;
         ensure!(places > 1, "{} sends {places} requests", trial.recipes);
         for place in 0..places {
             for fault in [Fault::LoseRequestAt(place), Fault::LoseReplyAt(place)] {
                 let (target, node) = (target.clone(), format!("{number}-{fault:?}"));
-                runs.push(tokio::spawn(async move {
-                    let faults = trial.try_with(&target, &node, Some(fault)).await?;
-                    anyhow::Ok(faults.happened())
-                }));
+                let trying = async move { trial.try_with(&target, &node, Some(fault)).await };
+                runs.push(tokio::spawn(trying));
             }
         }
     }
     let (mut happened, mut broken) = (0, Vec::new());
     for run in &mut runs {
         match run.await? {
-            Ok(has_happened) => happened += usize::from(has_happened),
+            Ok((_, has_happened)) => happened += usize::from(has_happened),
             Err(error) => broken.push(format!("{error:#}")),
         }
     }
@@ -99,19 +96,39 @@ pub async fn sweep(target: &Target) -> Result<()> {
 }
 
 impl Trial {
-    /// Tries the recipe below a new node, and with one fault.
-    async fn try_with(self, target: &Target, node: &str, fault: Option<Fault>) -> Result<Faults> {
+    /// Tries the recipe below a new node, and with one fault. Returns how many requests the first
+    /// client has sent, and whether the fault has happened.
+    async fn try_with(
+        self,
+        target: &Target,
+        node: &str,
+        fault: Option<Fault>,
+    ) -> Result<(usize, bool)> {
         let part = target.divided(&[node]).await?.remove(0);
         let faults = Faults::over(part.way());
         fault.into_iter().for_each(|fault| faults.arm(fault));
         let keeper = part.builder().connector(faults.clone()).keep(&part.servers()).await?;
-        let (one, other) = (keeper.client().await?, part.connect().await?);
-        let trying = tokio::spawn((self.run)(Clients { keeper: keeper.clone(), one, other }));
+        let (client, other) = (keeper.client().await?, part.connect().await?);
+        let clients = Clients { keeper: keeper.clone(), one: client.clone(), other };
+        let trying = tokio::spawn((self.run)(clients));
         let ended = timeout(PATIENCE, trying).await.context("it waits for ever");
-        ended.and_then(|it| it?).with_context(|| format!("{} with {fault:?}", self.recipes))?;
+        let what = || format!("{} with {fault:?}", self.recipes);
+        ended.and_then(|it| it?).with_context(what)?;
+        let (sent, happened) = (faults.take_sent().1.len(), faults.happened());
+        let left = timeout(PATIENCE, leaves_nothing(&client)).await;
+        left.context("it leaves a node").with_context(what)?;
         keeper.close().await;
-        Ok(faults)
+        Ok((sent, happened))
     }
+}
+
+/// Waits until the session owns no node any more, unless the client has handed it on.
+async fn leaves_nothing(client: &Client) {
+    let has_left = async || {
+        client.sync("/").await.is_ok()
+            && client.get_ephemerals("/").await.is_ok_and(|left| left.is_empty())
+    };
+    while client.state().ended().is_none() && !has_left().await {}
 }
 
 /// Gives something back. Where the reply is lost, nobody knows yet that it is.
