@@ -86,13 +86,18 @@ async fn a_create_that_is_refused_is_told_whatever_the_list_says() {
     turn(&world, &lock).await;
 }
 
+/// Makes the folder, for which everybody has all permissions but this one.
+async fn make_folder_without(client: &Client, permission: Perms) {
+    let acl = [Acl::new(Perms::ALL.without(permission), Id::ANYONE)];
+    client.create("/locks", b"", &CreateOptions::persistent()).await.unwrap();
+    client.create(LOCK, b"", &CreateOptions::persistent().with_acl(&acl)).await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_folder_that_may_not_be_listed_is_left_again() {
     let world = World::new();
     let client = world.client().await;
-    let acl = [Acl::new(Perms::ALL.without(Perms::READ), Id::ANYONE)];
-    client.create("/locks", b"", &CreateOptions::persistent()).await.unwrap();
-    client.create(LOCK, b"", &CreateOptions::persistent().with_acl(&acl)).await.unwrap();
+    make_folder_without(&client, Perms::READ).await;
     let error = Lock::new(&client, LOCK).unwrap().acquire().await.unwrap_err();
     assert_eq!(error.client().and_then(zk_client::Error::code), Some(Code::NO_AUTH));
     world.is_empty().await;
@@ -102,9 +107,7 @@ async fn a_folder_that_may_not_be_listed_is_left_again() {
 async fn a_release_that_is_refused_is_told_and_lasts_until_the_session_ends() {
     let world = World::new();
     let client = world.client().await;
-    let acl = [Acl::new(Perms::ALL.without(Perms::DELETE), Id::ANYONE)];
-    client.create("/locks", b"", &CreateOptions::persistent()).await.unwrap();
-    client.create(LOCK, b"", &CreateOptions::persistent().with_acl(&acl)).await.unwrap();
+    make_folder_without(&client, Perms::DELETE).await;
     let guard = Lock::new(&client, LOCK).unwrap().acquire().await.unwrap();
     let error = guard.release().await.unwrap_err();
     assert_eq!(error.client().and_then(zk_client::Error::code), Some(Code::NO_AUTH));
@@ -245,9 +248,7 @@ async fn a_node_of_an_earlier_session_is_a_strangers() {
 #[tokio::test(start_paused = true)]
 async fn another_session_in_place_of_the_own_one_is_its_end() {
     let world = World::new();
-    let client = world.client().await;
-    let lock = Lock::new(&client, LOCK).unwrap();
-    let guard = lock.acquire().await.unwrap();
+    let (client, lock, guard) = world.holder().await;
     world.server.inject(Fault::swap_session());
     world.server.disconnect(client.session().unwrap().id);
     assert_eq!(guard.lost().await, Loss::SessionOver(Ended::Expired));

@@ -123,11 +123,8 @@ async fn a_release_that_nobody_waits_for_is_carried_out() {
 #[tokio::test(start_paused = true)]
 async fn a_guard_that_goes_while_cut_off_is_released_first_of_all() {
     let world = World::new();
-    let client = world.client().await;
-    let (lock, other) = (Lock::new(&client, LOCK).unwrap(), world.lock().await);
-    let guard = lock.acquire().await.unwrap();
-    let waiting = tokio::spawn(async move { other.acquire().await });
-    settle().await;
+    let (client, _, guard) = world.holder().await;
+    let waiting = World::queued(&world.lock().await).await;
     world.server.set_serving(false);
     client.states().wait_for(|state| !state.is_connected()).await.unwrap();
     drop(guard);
@@ -153,14 +150,8 @@ async fn a_guard_that_is_dropped_is_released_whoever_has_asked_under_it() {
 #[tokio::test(start_paused = true)]
 async fn a_lock_is_taken_again_after_its_session_has_ended_only_by_another_client() {
     let world = World::new();
-    let client = world.client().await;
-    let lock = Lock::new(&client, LOCK).unwrap();
-    let guard = lock.acquire().await.unwrap();
-    let waiting = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.acquire().await }
-    });
-    settle().await;
+    let (client, lock, guard) = world.holder().await;
+    let waiting = World::queued(&lock).await;
     // A release is pending when the session ends. The next session does not send it.
     world.server.expire(client.session().unwrap().id);
     assert!(matches!(guard.lost().await, Loss::SessionOver(_)));

@@ -32,6 +32,12 @@ fn path(number: u32) -> String {
     format!("{FOLDER}/{}", other(number))
 }
 
+/// Reads the next request, and checks what it is.
+async fn expect(peer: &mut Peer, op: OpCode, path: &str) {
+    let request = peer.next().await.unwrap();
+    assert_eq!((request.op(), request.path()), (op, path));
+}
+
 /// Answers the create and the listing: our node gets the number 9, and the queue also holds
 /// `others`. Returns our node's name.
 async fn join_queue(peer: &mut Peer, others: &[u32]) -> String {
@@ -45,8 +51,7 @@ async fn join_queue(peer: &mut Peer, others: &[u32]) -> String {
 }
 
 async fn answer_list(peer: &mut Peer, own: &str, others: &[u32]) {
-    let list = peer.next().await.unwrap();
-    assert_eq!((list.op(), list.path()), (OpCode::GET_CHILDREN2, FOLDER));
+    expect(peer, OpCode::GET_CHILDREN2, FOLDER).await;
     let mut names = others.iter().map(|number| other(*number)).collect::<Vec<_>>();
     names.push(own.to_owned());
     let names = names.iter().map(String::as_str).collect::<Vec<_>>();
@@ -74,10 +79,20 @@ async fn arm(peer: &mut Peer, own: Option<&str>, others: &[u32]) {
 /// now.
 async fn nothing_more(client: &Client, peer: &mut Peer) {
     let probe = client.get_data("/probe");
-    let next = peer.next().await.unwrap();
-    assert_eq!((next.op(), next.path()), (OpCode::GET_DATA, "/probe"));
+    expect(peer, OpCode::GET_DATA, "/probe").await;
     peer.refuse(ErrorCode::NO_NODE).await;
     probe.await.unwrap_err();
+}
+
+/// A client that waits behind `others`, and watches `watched` and its own node. The last part of
+/// the result is the name of that node.
+async fn waiting(others: &[u32], watched: &[u32]) -> (Network, Client, Peer, Acquiring, String) {
+    let (network, client, mut peer) = connected().await;
+    let acquiring = acquire(&client);
+    let own = join_queue(&mut peer, others).await;
+    arm(&mut peer, Some(&own), watched).await;
+    nothing_more(&client, &mut peer).await;
+    (network, client, peer, acquiring, own)
 }
 
 async fn owned(client: &Client, peer: &mut Peer, acquiring: Acquiring) {
@@ -85,8 +100,7 @@ async fn owned(client: &Client, peer: &mut Peer, acquiring: Acquiring) {
     nothing_more(client, peer).await;
     let node = guard.node().to_owned();
     drop(guard);
-    let delete = peer.next().await.unwrap();
-    assert_eq!((delete.op(), delete.path()), (OpCode::DELETE, node.as_str()));
+    expect(peer, OpCode::DELETE, &node).await;
     peer.answer(&()).await;
 }
 
@@ -114,8 +128,7 @@ async fn a_missing_folder_costs_one_more_write() {
         peer.next().await.unwrap();
         peer.refuse(ErrorCode::NO_NODE).await;
     }
-    let container = peer.next().await.unwrap();
-    assert_eq!((container.op(), container.path()), (OpCode::CREATE_CONTAINER, FOLDER));
+    expect(&mut peer, OpCode::CREATE_CONTAINER, FOLDER).await;
     peer.refuse(ErrorCode::NODE_EXISTS).await;
     join_queue(&mut peer, &[]).await;
     assert_eq!(peer.writes() - before, 2);
@@ -184,11 +197,7 @@ async fn a_folder_that_cannot_be_made_is_given_up() {
 
 #[tokio::test(start_paused = true)]
 async fn the_holders_delete_is_the_hand_over_and_costs_no_frame() {
-    let (_network, client, mut peer) = connected().await;
-    let acquiring = acquire(&client);
-    let own = join_queue(&mut peer, &[3]).await;
-    arm(&mut peer, Some(&own), &[3]).await;
-    nothing_more(&client, &mut peer).await;
+    let (_network, client, mut peer, acquiring, _) = waiting(&[3], &[3]).await;
     assert!(!acquiring.is_finished());
     peer.fire(EventType::NODE_DELETED, &path(3)).await;
     owned(&client, &mut peer, acquiring).await;
@@ -207,10 +216,7 @@ async fn a_holder_that_is_gone_before_it_is_watched_is_as_good_as_the_event() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_ahead_that_leaves_is_no_hand_over() {
-    let (_network, client, mut peer) = connected().await;
-    let acquiring = acquire(&client);
-    let own = join_queue(&mut peer, &[3, 5]).await;
-    arm(&mut peer, Some(&own), &[5, 3]).await;
+    let (_network, client, mut peer, acquiring, _) = waiting(&[3, 5], &[5, 3]).await;
     peer.fire(EventType::NODE_DELETED, &path(5)).await;
     nothing_more(&client, &mut peer).await;
     assert!(!acquiring.is_finished());
@@ -220,10 +226,7 @@ async fn a_waiter_ahead_that_leaves_is_no_hand_over() {
 
 #[tokio::test(start_paused = true)]
 async fn a_long_queue_costs_one_list_ahead_of_the_hand_over() {
-    let (_network, client, mut peer) = connected().await;
-    let acquiring = acquire(&client);
-    let own = join_queue(&mut peer, &[1, 2, 3, 4, 5]).await;
-    arm(&mut peer, Some(&own), &[5, 4]).await;
+    let (_network, client, mut peer, acquiring, own) = waiting(&[1, 2, 3, 4, 5], &[5, 4]).await;
     // 1 to 3 went in order and without an event. The client watches the two directly ahead.
     peer.fire(EventType::NODE_DELETED, &path(4)).await;
     answer_list(&mut peer, &own, &[5]).await;
@@ -272,11 +275,7 @@ async fn a_hand_over_within_a_session_that_was_taken_up_is_confirmed_by_a_list()
 
 #[tokio::test(start_paused = true)]
 async fn a_hand_over_that_was_missed_is_confirmed_by_a_list() {
-    let (mut network, client, mut peer) = connected().await;
-    let acquiring = acquire(&client);
-    let own = join_queue(&mut peer, &[3]).await;
-    arm(&mut peer, Some(&own), &[3]).await;
-    nothing_more(&client, &mut peer).await;
+    let (mut network, client, peer, acquiring, own) = waiting(&[3], &[3]).await;
     drop(peer);
     let mut peer = network.attach().await;
     assert_eq!(peer.next().await.unwrap().op(), OpCode::SET_WATCHES);
@@ -284,27 +283,21 @@ async fn a_hand_over_that_was_missed_is_confirmed_by_a_list() {
     peer.answer(&()).await;
     answer_list(&mut peer, &own, &[]).await;
     // While a lock is held, the session sends a probe to prove that the ensemble keeps it.
-    let proof = peer.next().await.unwrap();
-    assert_eq!(proof.op(), OpCode::MULTI);
+    assert_eq!(peer.next().await.unwrap().op(), OpCode::MULTI);
     peer.refuse(ErrorCode::NO_AUTH).await;
     owned(&client, &mut peer, acquiring).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_missed_end_of_the_own_node_is_told_whatever_came_first() {
-    let (mut network, client, mut peer) = connected().await;
-    let acquiring = acquire(&client);
-    let own = join_queue(&mut peer, &[3]).await;
-    arm(&mut peer, Some(&own), &[3]).await;
-    nothing_more(&client, &mut peer).await;
+    let (mut network, client, peer, acquiring, own) = waiting(&[3], &[3]).await;
     drop(peer);
     let mut peer = network.attach().await;
     assert_eq!(peer.next().await.unwrap().op(), OpCode::SET_WATCHES);
     // The server reports missed events by kind of watch and not by time, so the holder's deletion
     // may come first.
     peer.fire(EventType::NODE_DELETED, &path(3)).await;
-    let list = peer.next().await.unwrap();
-    assert_eq!(list.op(), OpCode::GET_CHILDREN2);
+    assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_CHILDREN2);
     peer.fire(EventType::NODE_DELETED, &format!("{FOLDER}/{own}")).await;
     peer.answer(&()).await;
     let children = List::new(&[]);
@@ -318,10 +311,7 @@ async fn a_missed_end_of_the_own_node_is_told_whatever_came_first() {
 
 #[tokio::test(start_paused = true)]
 async fn a_contender_that_may_not_be_read_is_waited_for_by_its_folder() {
-    let (_network, client, mut peer) = connected().await;
-    let acquiring = acquire(&client);
-    let own = join_queue(&mut peer, &[3]).await;
-    arm(&mut peer, Some(&own), &[3]).await;
+    let (_network, client, mut peer, acquiring, own) = waiting(&[3], &[3]).await;
     // The client gets no event about its deletion, so it reads the node after one session timeout.
     let mut read = peer.next().await.unwrap();
     while read.op() == OpCode::PING {
@@ -340,8 +330,7 @@ async fn a_contender_that_may_not_be_read_is_waited_for_by_its_folder() {
     assert_eq!(peer.next().await.unwrap().op(), OpCode::MULTI);
     peer.answer(&()).await;
     // The folder still exists, and its watch is removed.
-    let remove = peer.next().await.unwrap();
-    assert_eq!((remove.op(), remove.path()), (OpCode::REMOVE_WATCHES, FOLDER));
+    expect(&mut peer, OpCode::REMOVE_WATCHES, FOLDER).await;
     peer.answer(&()).await;
     // The watch on its own node has told nothing, so that is not read.
     owned(&client, &mut peer, acquiring).await;
@@ -369,8 +358,7 @@ async fn without_containers_the_folders_are_plain_nodes() {
     peer.answer(&SyncResponse { path: Text::new(FOLDER) }).await;
     assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_CHILDREN);
     peer.refuse(ErrorCode::NO_NODE).await;
-    let folder = peer.next().await.unwrap();
-    assert_eq!((folder.op(), folder.path()), (OpCode::CREATE2, FOLDER));
+    expect(&mut peer, OpCode::CREATE2, FOLDER).await;
     peer.answer(&created(FOLDER)).await;
     join_queue(&mut peer, &[]).await;
     owned(&client, &mut peer, acquiring).await;
@@ -425,10 +413,7 @@ async fn a_create_that_breaks_every_connection_is_given_up() {
 
 #[tokio::test(start_paused = true)]
 async fn an_end_that_a_newer_list_tells_as_well_costs_no_further_list() {
-    let (_network, client, mut peer) = connected().await;
-    let acquiring = acquire(&client);
-    let own = join_queue(&mut peer, &[1, 2, 3, 4, 5]).await;
-    arm(&mut peer, Some(&own), &[5, 4]).await;
+    let (_network, client, mut peer, acquiring, own) = waiting(&[1, 2, 3, 4, 5], &[5, 4]).await;
     peer.fire(EventType::NODE_DELETED, &path(5)).await;
     answer_list(&mut peer, &own, &[1, 2, 4]).await;
     arm(&mut peer, None, &[2]).await;
@@ -437,8 +422,7 @@ async fn an_end_that_a_newer_list_tells_as_well_costs_no_further_list() {
     assert!(acquiring.await.unwrap_err().is_cancelled());
     // The contenders ahead may stay for long, so their watches are removed.
     for number in [4, 2] {
-        let remove = peer.next().await.unwrap();
-        assert_eq!((remove.op(), remove.path()), (OpCode::REMOVE_WATCHES, path(number).as_str()));
+        expect(&mut peer, OpCode::REMOVE_WATCHES, &path(number)).await;
     }
     assert_eq!(peer.next().await.unwrap().op(), OpCode::DELETE);
 }
@@ -464,8 +448,7 @@ async fn the_end_of_the_sequence_is_refused() {
         let acquiring = acquire(&client);
         let create = peer.next().await.unwrap();
         peer.answer(&created(&format!("{}{number}", create.path()))).await;
-        let list = peer.next().await.unwrap();
-        assert_eq!(list.op(), OpCode::GET_CHILDREN2);
+        assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_CHILDREN2);
         peer.refuse(ErrorCode::NO_NODE).await;
         assert_eq!(peer.next().await.unwrap().op(), OpCode::DELETE);
         peer.answer(&()).await;

@@ -44,23 +44,18 @@ async fn a_term_counts_from_the_send_and_frees_the_lock_under_a_busy_holder() {
     let lock = Lock::with_options(&client, LOCK, Options::new().max_hold(term)).unwrap();
     let clock = Clock::start();
     let guard = lock.acquire().await.unwrap();
-    let waiting = tokio::spawn({
-        let other = world.lock().await;
-        async move { other.acquire().await.unwrap() }
-    });
+    let waiting = World::queued(&world.lock().await).await;
     let error = guard.run(std::future::pending::<()>()).await.unwrap_err();
     assert_eq!(error.loss(), Some(Loss::TermOver));
     assert!(clock.elapsed() <= term + Duration::from_millis(5), "{:?}", clock.elapsed());
-    world.is_owner(&waiting.await.unwrap());
+    world.is_owner(&waiting.await.unwrap().unwrap());
     assert_eq!(guard.state(), LockState::Lost(Loss::TermOver));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_behind_a_server_without_its_ensemble_knows_before_another_gets_in() {
     let world = World::new();
-    let client = world.client().await;
-    let lock = Lock::new(&client, LOCK).unwrap();
-    let guard = lock.acquire().await.unwrap();
+    let (client, _, guard) = world.holder().await;
     tokio::time::sleep(2 * TIMEOUT).await;
     assert_eq!(guard.state(), LockState::Held);
     let clock = Clock::start();
@@ -77,9 +72,7 @@ async fn a_holder_behind_a_server_without_its_ensemble_knows_before_another_gets
 #[tokio::test(start_paused = true)]
 async fn a_short_cut_suspends_and_changes_nothing() {
     let world = World::new();
-    let client = world.client().await;
-    let lock = Lock::new(&client, LOCK).unwrap();
-    let guard = lock.acquire().await.unwrap();
+    let (client, _, guard) = world.holder().await;
     let token = guard.token();
     world.server.set_serving(false);
     client.states().wait_for(|state| !state.is_connected()).await.unwrap();
@@ -100,9 +93,7 @@ async fn a_short_cut_suspends_and_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn what_was_lost_stays_lost_although_the_session_lives() {
     let world = World::new();
-    let client = world.client().await;
-    let lock = Lock::new(&client, LOCK).unwrap();
-    let guard = lock.acquire().await.unwrap();
+    let (client, _, guard) = world.holder().await;
     world.server.set_serving(false);
     assert_eq!(guard.lost().await, Loss::Deadline);
     // The server has not ended the session while it was down.

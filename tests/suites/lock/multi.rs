@@ -4,25 +4,16 @@
 use std::time::Duration;
 
 use zk_client::{Client, ErrorCode, OpCode, Outcome};
-use zk_embedded::{Change, Config, Fault, Server};
+use zk_embedded::{Change, Fault};
 use zk_recipes::{ErrorKind, Guard, Lock, LockState, Loss, MultiLock, Options, Release, Timeout};
 use zk_test_support::explore::settle;
 use zk_test_support::locks::World;
 use zk_test_support::peer::Clock;
 
-async fn connect(server: &Server) -> Client {
-    let builder = Client::builder().connector(server.connector());
-    builder.session_timeout(Duration::from_secs(4)).connect("zk").await.unwrap()
-}
-
-fn server() -> Server {
-    Server::in_memory(Config::new().keep_history(true))
-}
-
 #[tokio::test(start_paused = true)]
 async fn all_nodes_are_of_one_transaction() {
-    let server = server();
-    let client = connect(&server).await;
+    let world = World::new();
+    let client = world.client().await;
     let lock = MultiLock::new(&client, ["/locks/b", "/locks/a", "/c"]).unwrap();
     let guard = lock.acquire().await.unwrap();
     assert_eq!(guard.state(), LockState::Held);
@@ -30,7 +21,7 @@ async fn all_nodes_are_of_one_transaction() {
     assert_eq!(folders.collect::<Vec<_>>(), ["/locks/b", "/locks/a", "/c"]);
     let token = guard.locks()[0].token();
     assert!(guard.locks().iter().all(|lock| lock.token() == token));
-    let history = server.history();
+    let history = world.server.history();
     let of_one = |change| {
         let nodes = history.iter().filter(|commit| commit.path.contains("-lock-"));
         nodes.filter(|commit| commit.change == change).map(|commit| commit.zxid.0).collect()
@@ -39,7 +30,7 @@ async fn all_nodes_are_of_one_transaction() {
     assert_eq!(created, [token.czxid(); 3]);
     assert_eq!(guard.release().await.unwrap(), Release::Released);
     for folder in ["/locks/a", "/locks/b", "/c"] {
-        assert_eq!(server.children(folder), Vec::<String>::new());
+        assert_eq!(world.server.children(folder), Vec::<String>::new());
     }
 }
 
@@ -151,18 +142,24 @@ async fn the_term_of_all_begins_when_the_last_one_is_had() {
 
 #[tokio::test(start_paused = true)]
 async fn none_is_taken_if_one_is_not_free() {
-    let server = server();
-    let (client, other) = (connect(&server).await, connect(&server).await);
-    let held = Lock::new(&other, "/locks/b").unwrap().acquire().await.unwrap();
+    let world = World::new();
+    let (client, other) = (world.client().await, world.client().await);
+    let held = held(&other, "/locks/b").await;
     let lock = MultiLock::new(&client, ["/locks/a", "/locks/b"]).unwrap();
     assert!(lock.try_acquire().await.unwrap().is_none());
     client.sync("/").await.unwrap();
-    assert_eq!(server.children("/locks/a").len() + server.children("/locks/b").len(), 1);
+    assert_eq!(
+        world.server.children("/locks/a").len() + world.server.children("/locks/b").len(),
+        1
+    );
 
     let error = lock.acquire_within(Duration::from_secs(1)).await.unwrap_err();
     assert_eq!(error.timeout(), Some(Timeout::Contended));
     client.sync("/").await.unwrap();
-    assert_eq!(server.children("/locks/a").len() + server.children("/locks/b").len(), 1);
+    assert_eq!(
+        world.server.children("/locks/a").len() + world.server.children("/locks/b").len(),
+        1
+    );
 
     held.release().await.unwrap();
     assert!(lock.try_acquire().await.unwrap().is_some());
@@ -170,8 +167,8 @@ async fn none_is_taken_if_one_is_not_free() {
 
 #[tokio::test(start_paused = true)]
 async fn a_set_that_makes_no_sense_is_refused() {
-    let server = server();
-    let client = connect(&server).await;
+    let world = World::new();
+    let client = world.client().await;
     let refused = MultiLock::new(&client, ["/a", "/b", "/a"]).unwrap_err();
     assert_eq!(
         (refused.kind(), refused.outcome()),
@@ -186,5 +183,5 @@ async fn a_set_that_makes_no_sense_is_refused() {
     let error = lock.acquire().await.unwrap_err();
     let code = error.client().and_then(zk_client::Error::code);
     assert_eq!(code, Some(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS));
-    assert_eq!(server.children("/locks/a"), Vec::<String>::new());
+    assert_eq!(world.server.children("/locks/a"), Vec::<String>::new());
 }

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use zk_embedded::{ErrorCode, Fault, OpCode};
 use zk_recipes::{
-    ErrorKind, LockState, Loss, OfTwoLevelLock, Options, Owner, ReentrantLock, ReentrantRwLock,
-    Release,
+    Error, ErrorKind, LockState, Loss, OfTwoLevelLock, Options, Owner, ReentrantGuard,
+    ReentrantLock, ReentrantRwLock, Release,
 };
 use zk_test_support::explore::{Actor, actor, poll_once, settle};
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
@@ -90,23 +91,24 @@ async fn two_branches_of_one_task_are_two_owners() {
         guard = lock.acquire(&mine) => drop(guard.unwrap()),
         _ = branch() => panic!("the first branch asked first"),
     }
-    world.is_free(&lock).await;
+    is_free(&world, &lock).await;
 }
 
-trait Free {
-    async fn is_free(&self, lock: &ReentrantLock);
+/// Checks that the lock is free and that its release leaves no node.
+async fn is_free(world: &World, lock: &ReentrantLock) {
+    let guard = lock.try_acquire(&Owner::new()).await.unwrap().expect("it is free");
+    world.is_owner(&guard);
+    drop(guard);
+    settle().await;
+    assert_eq!(world.queue(), [""; 0]);
 }
 
-impl Free for World {
-    /// Checks that the lock is free and that its release leaves no node.
-    async fn is_free(&self, lock: &ReentrantLock) {
-        let me = Owner::new();
-        let guard = lock.try_acquire(&me).await.unwrap().expect("it is free");
-        self.is_owner(&guard);
-        drop(guard);
-        settle().await;
-        assert_eq!(self.queue(), [""; 0]);
-    }
+/// A task of another owner that has queued up.
+async fn queued(lock: &ReentrantLock) -> JoinHandle<Result<ReentrantGuard, Error>> {
+    let lock = lock.clone();
+    let waiting = tokio::spawn(async move { lock.acquire(&Owner::new()).await });
+    settle().await;
+    waiting
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,14 +117,13 @@ async fn the_first_release_of_two_does_not_let_anybody_in() {
     let (lock, other) = (stock(&world, Options::new()).await, world.lock().await);
     let me = Owner::new();
     let (outer, inner) = (lock.acquire(&me).await.unwrap(), lock.acquire(&me).await.unwrap());
-    let foreign = tokio::spawn(async move { other.acquire().await.unwrap() });
-    settle().await;
+    let foreign = World::queued(&other).await;
     assert_eq!(inner.release().await.unwrap(), Release::Released);
     settle().await;
     assert!(!foreign.is_finished());
     world.is_owner(&outer);
     assert_eq!(outer.release().await.unwrap(), Release::Released);
-    world.is_owner(&foreign.await.unwrap());
+    world.is_owner(&foreign.await.unwrap().unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,8 +131,8 @@ async fn another_process_gets_its_turn_after_the_passes() {
     let world = World::new();
     let lock =
         stock(&world, Options::new().local_handoffs(8).local_handoff_time(Duration::MAX)).await;
-    world.is_free(&lock).await;
-    world.is_free(&lock).await;
+    is_free(&world, &lock).await;
+    is_free(&world, &lock).await;
     let first = Owner::new();
     let held = lock.acquire(&first).await.unwrap();
     let turns = Rc::new(RefCell::new(0));
@@ -201,16 +202,12 @@ async fn an_owner_that_comes_late_in_the_term_gets_one_of_its_own() {
         let lock =
             stock(&world, Options::new().max_hold(seconds(10)).local_handoff_time(Duration::MAX))
                 .await;
-        let (me, other) = (Owner::new(), Owner::new());
-        let guard = lock.acquire(&me).await.unwrap();
+        let guard = lock.acquire(&Owner::new()).await.unwrap();
         let (node, token) = (guard.node().to_owned(), guard.token());
-        let next = tokio::spawn({
-            let lock = lock.clone();
-            async move { lock.acquire(&other).await.unwrap() }
-        });
+        let next = queued(&lock).await;
         tokio::time::sleep(seconds(first)).await;
         drop(guard);
-        let guard = next.await.unwrap();
+        let guard = next.await.unwrap().unwrap();
         assert_eq!(guard.node() == node, shared, "after {first} s");
         assert!(guard.token() > token);
         // At least half of the term is left.
@@ -224,16 +221,7 @@ async fn the_next_one_inherits_the_place_in_the_queue() {
     let world = World::new();
     let (lock, other) = (stock(&world, Options::new()).await, world.lock().await);
     let held = other.acquire().await.unwrap();
-    let head = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.acquire(&Owner::new()).await }
-    });
-    settle().await;
-    let next = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.acquire(&Owner::new()).await }
-    });
-    settle().await;
+    let (head, next) = (queued(&lock).await, queued(&lock).await);
     let queue = world.queue();
     head.abort();
     let (requests, ()) = world.requests(settle()).await;
@@ -249,11 +237,7 @@ async fn the_end_of_the_session_is_told_to_the_holder_and_to_all_who_wait() {
     let lock = ReentrantLock::new(&client, LOCK).unwrap();
     let me = Owner::new();
     let held = lock.acquire(&me).await.unwrap();
-    let waiting = [(); 3].map(|()| {
-        let lock = lock.clone();
-        tokio::spawn(async move { lock.acquire(&Owner::new()).await.map(drop) })
-    });
-    settle().await;
+    let waiting = [queued(&lock).await, queued(&lock).await, queued(&lock).await];
     world.server.expire(client.session().unwrap().id);
     assert!(matches!(held.lost().await, Loss::SessionOver(_)));
     assert_eq!(held.release().await.unwrap(), Release::AlreadyLost);
@@ -267,20 +251,16 @@ async fn the_end_of_the_session_is_told_to_the_holder_and_to_all_who_wait() {
 async fn what_was_deleted_is_not_passed_on() {
     let world = World::new();
     let lock = stock(&world, Options::new()).await;
-    world.is_free(&lock).await;
-    world.is_free(&lock).await;
+    is_free(&world, &lock).await;
+    is_free(&world, &lock).await;
     let me = Owner::new();
     let held = lock.acquire(&me).await.unwrap();
-    let next = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.acquire(&Owner::new()).await.unwrap() }
-    });
-    settle().await;
+    let next = queued(&lock).await;
     world.client().await.delete(held.node(), None).await.unwrap();
     settle().await;
     // No task has looked at the guard's state.
     drop(held);
-    let guard = next.await.unwrap();
+    let guard = next.await.unwrap().unwrap();
     world.is_owner(&guard);
     assert_eq!(guard.state(), LockState::Held);
 }
@@ -309,7 +289,7 @@ async fn of_those_who_join_under_a_deleted_node_only_the_first_gets_in() {
 async fn an_error_of_the_acquire_frees_the_local_level() {
     let world = World::new();
     let lock = stock(&world, Options::new()).await;
-    world.is_free(&lock).await;
+    is_free(&world, &lock).await;
     world.server.inject(Fault::refuse(ErrorCode::NO_AUTH).op(OpCode::CREATE2));
     let (me, other) = (Owner::new(), Owner::new());
     let (one, two) = tokio::join!(lock.acquire(&me), lock.acquire(&other));
@@ -320,7 +300,7 @@ async fn an_error_of_the_acquire_frees_the_local_level() {
     settle().await;
     world.server.inject(Fault::refuse(ErrorCode::NO_AUTH).op(OpCode::CREATE2));
     assert!(lock.try_acquire(&me).await.is_err());
-    world.is_free(&lock).await;
+    is_free(&world, &lock).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -88,18 +88,13 @@ async fn a_waiter_whose_node_is_deleted_is_told_and_may_queue_up_again() {
     let world = World::new();
     let (one, two) = (world.lock().await, world.lock().await);
     let held = one.acquire().await.unwrap();
-    let waiting = tokio::spawn({
-        let two = two.clone();
-        async move { two.acquire().await }
-    });
-    settle().await;
+    let waiting = World::queued(&two).await;
     let clock = Clock::start();
     let admin = world.client().await;
     admin.delete(&format!("{LOCK}/{}", world.queue()[1]), None).await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap_err().kind(), ErrorKind::NodeVanished);
     assert!(clock.elapsed() < TIMEOUT / 6);
-    let waiting = tokio::spawn(async move { two.acquire().await });
-    settle().await;
+    let waiting = World::queued(&two).await;
     held.release().await.unwrap();
     world.is_owner(&waiting.await.unwrap().unwrap());
 }
@@ -110,8 +105,7 @@ async fn a_holder_whose_node_is_deleted_has_lost_and_the_next_one_owns() {
     let (one, two) = (world.lock().await, world.lock().await);
     let held = one.acquire().await.unwrap();
     assert_eq!(held.state(), LockState::Held);
-    let waiting = tokio::spawn(async move { two.acquire().await });
-    settle().await;
+    let waiting = World::queued(&two).await;
     world.client().await.delete(held.node(), None).await.unwrap();
     assert_eq!(held.lost().await, Loss::NodeDeleted);
     assert_eq!(held.state(), LockState::Lost(Loss::NodeDeleted));
@@ -130,11 +124,7 @@ async fn a_thousand_turns_leave_no_watch() {
     let base = world.server.watch_count();
     for _ in 0..500 {
         let held = one.acquire().await.unwrap();
-        let waiting = tokio::spawn({
-            let two = two.clone();
-            async move { two.acquire().await }
-        });
-        settle().await;
+        let waiting = World::queued(&two).await;
         held.release().await.unwrap();
         waiting.await.unwrap().unwrap().release().await.unwrap();
     }
@@ -151,9 +141,7 @@ async fn a_long_queue_is_served_in_order_and_without_a_herd() {
     }
     let mut waiting = Vec::new();
     for lock in &locks {
-        let lock = lock.clone();
-        waiting.push(tokio::spawn(async move { lock.acquire().await }));
-        settle().await;
+        waiting.push(World::queued(lock).await);
     }
     let order = world.queue();
     let (requests, ()) = world
@@ -204,13 +192,11 @@ async fn the_end_of_a_session_with_many_locks_hands_over_all() {
 async fn a_holder_that_hides_while_it_is_waited_for_is_found_gone_after_a_while() {
     let world = World::new();
     let held = world.lock().await.acquire().await.unwrap();
-    let lock = world.lock().await;
-    let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
-    settle().await;
+    let waiting = World::queued(&world.lock().await).await;
     // The access list of the holder's node is replaced unseen, so no event reports its deletion.
     world.hide(held.node()).await;
     let clock = Clock::start();
     held.release().await.unwrap();
-    world.is_owner(&waiting.await.unwrap());
+    world.is_owner(&waiting.await.unwrap().unwrap());
     assert!(clock.elapsed() <= TIMEOUT + Duration::from_secs(1), "{:?}", clock.elapsed());
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use zk_client::{Acl, Client, ClientBuilder, CreateOptions, ErrorCode, Host, Id, Perms};
 use zk_embedded::{Config, Fault, OpCode, Server};
 use zk_proto::{List, SetAclRequest};
-use zk_recipes::{Hold, Lock};
+use zk_recipes::{Error, Guard, Hold, Lock};
 
 pub use crate::explore::settle;
 use crate::raw::RawClient;
@@ -181,5 +182,21 @@ impl World {
         let mut client = RawClient::connect(&self.server);
         client.write(b"srvr").await;
         Costs::of(&String::from_utf8_lossy(&client.bytes().await))
+    }
+
+    /// A client, its lock, and the guard of that lock.
+    pub async fn holder(&self) -> (Client, Lock, Guard) {
+        let client = self.client().await;
+        let lock = Lock::new(&client, LOCK).expect("a path");
+        let guard = lock.acquire().await.expect("the lock is free");
+        (client, lock, guard)
+    }
+
+    /// A task that has queued up for a lock.
+    pub async fn queued(lock: &Lock) -> JoinHandle<Result<Guard, Error>> {
+        let lock = lock.clone();
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        settle().await;
+        waiting
     }
 }
