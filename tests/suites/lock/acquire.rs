@@ -1,17 +1,22 @@
 //! Joining the queue: missing folders, refusals, lost replies, and sessions that were replaced.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use zk_client::{Acl, Client, CreateOptions, Ended, ErrorCode as Code, Id, Perms, SessionId};
 use zk_embedded::{Config, ErrorCode, Fault, OpCode};
-use zk_proto::{CreateRequest, GetChildren2Response, List, SyncResponse, Text};
+use zk_proto::{
+    CreateRequest, ExistsResponse, GetChildren2Response, GetDataResponse, List, SyncResponse, Text,
+};
 use zk_recipes::{
     Election, ErrorKind, Layout, Lock, LockState, Loss, Options, Release, RwLock, Semaphore, retry,
 };
 use zk_test_support::explore::{Script, actor, explore};
 use zk_test_support::locks::{LOCK, TIMEOUT, World, settle};
-use zk_test_support::peer::{Clock, Network, Peer, SESSION, stat_of};
+use zk_test_support::peer::{Clock, SESSION, stat_of};
 use zk_test_support::raw::{RawClient, delete};
+
+use crate::frames::{acquire, connected};
 
 /// Takes the lock, checks that the guard is the owner, and releases it.
 async fn turn(world: &World, lock: &Lock) {
@@ -23,10 +28,10 @@ async fn turn(world: &World, lock: &Lock) {
 #[test]
 fn a_folder_that_is_removed_at_any_moment_is_made_again() {
     let runs = explore(|script: Script| async move {
-        let world = std::rc::Rc::new(World::new());
+        let world = Rc::new(World::new());
         let lock = world.lock().await;
         let mut remover = RawClient::open(&world.server).await;
-        let here = std::rc::Rc::clone(&world);
+        let here = Rc::clone(&world);
         let acquires = actor(async move {
             for _ in 0..2 {
                 match lock.acquire().await {
@@ -162,12 +167,8 @@ async fn a_node_that_came_late_is_deleted_by_the_next_list_or_after_a_while() {
 
 #[tokio::test(start_paused = true)]
 async fn of_two_creates_that_show_up_late_one_is_kept() {
-    let mut network = Network::new();
-    let builder = Client::builder().connector(network.dialer()).session_timeout(TIMEOUT).seed(1);
-    let (client, peer) = tokio::join!(builder.connect("zk1:1"), network.attach());
-    let (client, mut peer): (Client, Peer) = (client.unwrap(), peer);
-    let lock = Lock::new(&client, LOCK).unwrap();
-    let acquiring = tokio::spawn(async move { lock.acquire().await });
+    let (mut network, client, mut peer) = connected().await;
+    let acquiring = acquire(&client);
     let mut nodes = Vec::new();
     // The connection breaks after each create. The first listing does not show a node yet.
     for number in [3, 4] {
@@ -190,11 +191,10 @@ async fn of_two_creates_that_show_up_late_one_is_kept() {
         let request = peer.next().await.unwrap();
         match request.op() {
             OpCode::EXISTS => {
-                peer.answer(&zk_proto::ExistsResponse { stat: stat_of(SESSION) }).await;
+                peer.answer(&ExistsResponse { stat: stat_of(SESSION) }).await;
             }
             OpCode::GET_DATA => {
-                let stat = stat_of(SESSION);
-                peer.answer(&zk_proto::GetDataResponse { data: None, stat }).await;
+                peer.answer(&GetDataResponse { data: None, stat: stat_of(SESSION) }).await;
             }
             OpCode::DELETE => {
                 deleted.push(request.path().to_owned());
@@ -216,9 +216,8 @@ async fn of_two_creates_that_show_up_late_one_is_kept() {
     }
     let serving = peer.serve();
     let guard = acquiring.await.unwrap().unwrap();
-    assert!(
-        nodes.contains(&guard.node().to_owned()) && !deleted.contains(&guard.node().to_owned())
-    );
+    let node = guard.node().to_owned();
+    assert!(nodes.contains(&node) && !deleted.contains(&node));
     drop(guard);
     client.close().await;
     serving.await.unwrap();
@@ -276,9 +275,8 @@ async fn persistent_folders_are_not_reaped() {
         let client = world.client().await;
         turn(&world, &Lock::with_options(&client, LOCK, options.clone()).unwrap()).await;
         drop(RwLock::with_options(&client, "/rw/a", options.clone()).unwrap().read().await);
-        drop(
-            Election::with_options(&client, "/elect/a", options.clone()).unwrap().campaign().await,
-        );
+        let election = Election::with_options(&client, "/elect/a", options.clone()).unwrap();
+        drop(election.campaign().await);
         drop(Semaphore::with_options(&client, "/many/a", 2, options).unwrap().acquire().await);
         settle().await;
         for _ in 0..3 {

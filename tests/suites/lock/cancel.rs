@@ -96,8 +96,7 @@ async fn a_try_at_a_held_lock_leaves_the_others_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_try_costs_one_round_trip_and_is_not_waited_for() {
     let world = World::new();
-    let (one, two) = (world.lock().await, world.lock().await);
-    let held = one.acquire().await.unwrap();
+    let (two, (_, _, held)) = (world.lock().await, world.holder().await);
     let (requests, tried) = world.requests(two.try_acquire()).await;
     assert!(tried.unwrap().is_none());
     assert_eq!(requests, 3, "create, list, delete");
@@ -137,8 +136,7 @@ async fn a_guard_that_goes_while_cut_off_is_released_first_of_all() {
 #[tokio::test(start_paused = true)]
 async fn a_guard_that_is_dropped_is_released_whoever_has_asked_under_it() {
     let world = World::new();
-    let (lock, other) = (world.lock().await, world.lock().await);
-    let guard = lock.acquire().await.unwrap();
+    let (other, (_, _, guard)) = (world.lock().await, world.holder().await);
     let fenced = guard.fenced(Op::set_data("/locks", b"x", None));
     drop(guard);
     settle().await;

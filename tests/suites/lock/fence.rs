@@ -71,9 +71,8 @@ fn a_fenced_write_happens_exactly_if_the_node_is_there() {
 #[tokio::test(start_paused = true)]
 async fn a_fenced_write_of_a_holder_that_has_lost_says_so() {
     let world = World::new();
-    let (lock, admin) = (world.lock().await, world.client().await);
+    let (admin, (_, _, guard)) = (world.client().await, world.holder().await);
     admin.create("/data", b"", &PERSISTENT).await.unwrap();
-    let guard = lock.acquire().await.unwrap();
     guard.fenced(Op::set_data("/data", b"1", None)).await.unwrap();
     // A refusal for another reason is not a loss.
     let refused = guard.fenced(Op::set_data("/nowhere", b"2", None)).await.unwrap_err();
@@ -92,10 +91,9 @@ async fn near_the_end_of_the_numbers_an_acquire_fails_or_makes_the_folder_anew()
     for next in [i32::MAX - 10, i32::MAX - 65_535] {
         assert!(world.server.preset_sequence(LOCK, next));
         for _ in 0..3 {
-            let error = lock.acquire().await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::SequenceExhausted);
-            let error = lock.try_acquire().await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::SequenceExhausted);
+            let (acquired, tried) = (lock.acquire().await, lock.try_acquire().await);
+            assert_eq!(acquired.unwrap_err().kind(), ErrorKind::SequenceExhausted);
+            assert_eq!(tried.unwrap_err().kind(), ErrorKind::SequenceExhausted);
         }
     }
     settle().await;
@@ -145,11 +143,9 @@ async fn children_that_are_no_contenders_are_left_out_or_reported() {
 #[tokio::test(start_paused = true)]
 async fn a_fenced_write_whose_reply_is_lost_finds_out_that_it_was_carried_out() {
     let world = World::new();
-    let (lock, client) = (world.lock().await, world.client().await);
+    let (client, _, guard) = world.holder().await;
     client.create("/data", b"", &PERSISTENT).await.unwrap();
     client.create("/m", b"", &PERSISTENT).await.unwrap();
-    let lock = Lock::new(&client, lock.path()).unwrap();
-    let guard = lock.acquire().await.unwrap();
     let options = CreateOptions::ephemeral().sequential();
     let node = client.create_owned("/m/mark-", b"", &options).await.unwrap();
     let mut marker = client.resolving().marker(node);

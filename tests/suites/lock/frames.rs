@@ -9,16 +9,16 @@ use zk_test_support::peer::{Network, Peer, SESSION, TIMEOUT, created, password, 
 
 const FOLDER: &str = "/locks/one";
 
-type Acquiring = tokio::task::JoinHandle<Result<Guard, Error>>;
+pub(crate) type Acquiring = tokio::task::JoinHandle<Result<Guard, Error>>;
 
-async fn connected() -> (Network, Client, Peer) {
+pub(crate) async fn connected() -> (Network, Client, Peer) {
     let mut network = Network::new();
     let builder = Client::builder().connector(network.dialer()).session_timeout(TIMEOUT).seed(1);
     let (client, peer) = tokio::join!(builder.connect("zk1:1"), network.attach());
     (network, client.unwrap(), peer)
 }
 
-fn acquire(client: &Client) -> Acquiring {
+pub(crate) fn acquire(client: &Client) -> Acquiring {
     let lock = Lock::new(client, FOLDER).unwrap();
     tokio::spawn(async move { lock.acquire().await })
 }
@@ -36,6 +36,14 @@ fn path(number: u32) -> String {
 async fn expect(peer: &mut Peer, op: OpCode, path: &str) {
     let request = peer.next().await.unwrap();
     assert_eq!((request.op(), request.path()), (op, path));
+}
+
+/// Refuses the next requests, one with each of these codes.
+async fn refuse_next(peer: &mut Peer, codes: &[ErrorCode]) {
+    for code in codes {
+        peer.next().await.unwrap();
+        peer.refuse(*code).await;
+    }
 }
 
 /// Answers the create and the listing: our node gets the number 9, and the queue also holds
@@ -124,10 +132,7 @@ async fn a_missing_folder_costs_one_more_write() {
     let (_network, client, mut peer) = connected().await;
     let before = peer.writes();
     let acquiring = acquire(&client);
-    for _ in 0..2 {
-        peer.next().await.unwrap();
-        peer.refuse(ErrorCode::NO_NODE).await;
-    }
+    refuse_next(&mut peer, &[ErrorCode::NO_NODE; 2]).await;
     expect(&mut peer, OpCode::CREATE_CONTAINER, FOLDER).await;
     peer.refuse(ErrorCode::NODE_EXISTS).await;
     join_queue(&mut peer, &[]).await;
@@ -290,7 +295,7 @@ async fn a_hand_over_that_was_missed_is_confirmed_by_a_list() {
 
 #[tokio::test(start_paused = true)]
 async fn a_missed_end_of_the_own_node_is_told_whatever_came_first() {
-    let (mut network, client, peer, acquiring, own) = waiting(&[3], &[3]).await;
+    let (mut network, _client, peer, acquiring, own) = waiting(&[3], &[3]).await;
     drop(peer);
     let mut peer = network.attach().await;
     assert_eq!(peer.next().await.unwrap().op(), OpCode::SET_WATCHES);
@@ -341,10 +346,7 @@ async fn a_contender_that_may_not_be_read_is_waited_for_by_its_folder() {
 async fn without_containers_the_folders_are_plain_nodes() {
     let (mut network, client, mut peer) = connected().await;
     let acquiring = acquire(&client);
-    for _ in 0..2 {
-        peer.next().await.unwrap();
-        peer.refuse(ErrorCode::NO_NODE).await;
-    }
+    refuse_next(&mut peer, &[ErrorCode::NO_NODE; 2]).await;
     assert_eq!(peer.next().await.unwrap().op(), OpCode::CREATE_CONTAINER);
     peer.refuse(ErrorCode::UNIMPLEMENTED).await;
     for _ in 0..2 {
@@ -371,10 +373,8 @@ async fn without_containers_a_server_that_stays_is_asked_for_plain_nodes_too() {
     let unknown = ErrorCode::UNIMPLEMENTED;
     let no_node = ErrorCode::NO_NODE;
     // The folder as a container, and as a plain node whose parent is missing.
-    for code in [no_node, no_node, unknown, no_node, no_node, no_node, no_node, no_node] {
-        peer.next().await.unwrap();
-        peer.refuse(code).await;
-    }
+    let answers = [no_node, no_node, unknown, no_node, no_node, no_node, no_node, no_node];
+    refuse_next(&mut peer, &answers).await;
     for expected in ["/locks", FOLDER] {
         assert_eq!(peer.next().await.unwrap().path(), expected);
         peer.answer(&created(expected)).await;

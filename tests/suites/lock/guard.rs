@@ -17,9 +17,7 @@ use zk_test_support::peer::Clock;
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_is_asked_for_the_lock_hears_it_and_keeps_it() {
     let world = World::new();
-    let lock = world.lock().await;
-    let other = world.lock().await;
-    let guard = lock.acquire().await.unwrap();
+    let (other, (_, _, guard)) = (world.lock().await, world.holder().await);
     let asked = tokio::time::timeout(Duration::from_secs(1), guard.revoke_requested()).await;
     assert!(asked.is_err(), "nobody has asked");
     // Other data is not a request to revoke.

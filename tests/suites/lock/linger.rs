@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::time::timeout;
+use zk_client::Client;
 use zk_recipes::{Options, Owner, ReentrantLock};
 use zk_test_support::explore::settle;
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
@@ -11,9 +12,16 @@ use zk_test_support::peer::Clock;
 
 const LINGER: Duration = Duration::from_secs(60);
 
-async fn lingering(world: &World) -> ReentrantLock {
-    let options = Options::new().linger(LINGER);
-    ReentrantLock::with_options(&world.client().await, LOCK, options).unwrap()
+fn lingering(client: &Client) -> ReentrantLock {
+    ReentrantLock::with_options(client, LOCK, Options::new().linger(LINGER)).unwrap()
+}
+
+/// A lock that was used, and the node that lingers.
+async fn unused() -> (World, ReentrantLock, String) {
+    let world = World::new();
+    let lock = lingering(&world.client().await);
+    let node = used(&world, &lock).await;
+    (world, lock, node)
 }
 
 /// Takes and releases the lock once. Returns the node that lingers.
@@ -28,9 +36,8 @@ async fn used(world: &World, lock: &ReentrantLock) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn taking_it_again_costs_no_request() {
-    let world = World::new();
-    let (lock, owner) = (lingering(&world).await, Owner::new());
-    let node = used(&world, &lock).await;
+    let (world, lock, node) = unused().await;
+    let owner = Owner::new();
     let (requests, tokens) = world
         .requests(async {
             let mut tokens = Vec::new();
@@ -51,9 +58,7 @@ async fn taking_it_again_costs_no_request() {
 
 #[tokio::test(start_paused = true)]
 async fn another_process_gets_it_at_once() {
-    let world = World::new();
-    let lock = lingering(&world).await;
-    used(&world, &lock).await;
+    let (world, lock, _) = unused().await;
     let clock = Clock::start();
     let guard = world.lock().await.acquire().await.unwrap();
     world.is_owner(&guard);
@@ -67,9 +72,7 @@ async fn another_process_gets_it_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn it_goes_when_its_time_is_over_counted_from_the_last_use() {
-    let world = World::new();
-    let lock = lingering(&world).await;
-    let node = used(&world, &lock).await;
+    let (world, lock, node) = unused().await;
     tokio::time::sleep(LINGER / 2).await;
     assert_eq!(used(&world, &lock).await, node);
     tokio::time::sleep(LINGER - Duration::from_secs(1)).await;
@@ -80,9 +83,7 @@ async fn it_goes_when_its_time_is_over_counted_from_the_last_use() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_asks_for_it_back_gets_it() {
-    let world = World::new();
-    let lock = lingering(&world).await;
-    used(&world, &lock).await;
+    let (world, lock, _) = unused().await;
     assert_eq!(lock.revoke().await.unwrap(), 1);
     settle().await;
     world.is_empty().await;
@@ -90,9 +91,7 @@ async fn whoever_asks_for_it_back_gets_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_somebody_deleted_is_not_taken_again() {
-    let world = World::new();
-    let lock = lingering(&world).await;
-    let node = used(&world, &lock).await;
+    let (world, lock, node) = unused().await;
     world.client().await.delete(&format!("{LOCK}/{node}"), None).await.unwrap();
     settle().await;
     let guard = lock.acquire(&Owner::new()).await.unwrap();
@@ -104,8 +103,7 @@ async fn a_node_that_somebody_deleted_is_not_taken_again() {
 async fn while_the_session_is_in_doubt_it_is_not_taken_again() {
     let world = World::new();
     let client = world.client().await;
-    let options = Options::new().linger(LINGER);
-    let lock = ReentrantLock::with_options(&client, LOCK, options).unwrap();
+    let lock = lingering(&client);
     let node = used(&world, &lock).await;
     world.server.partition(client.session().unwrap().id);
     tokio::time::sleep(TIMEOUT).await;
@@ -123,7 +121,7 @@ async fn while_the_session_is_in_doubt_it_is_not_taken_again() {
 #[tokio::test(start_paused = true)]
 async fn it_lingers_where_the_session_runs_wherever_its_last_user_was() {
     let world = World::new();
-    let (lock, other) = (lingering(&world).await, world.lock().await);
+    let (lock, other) = (lingering(&world.client().await), world.lock().await);
     let runtime = || Builder::new_current_thread().enable_time().build().unwrap();
     let (unpolled, ended) = (runtime(), runtime());
     let unpolled_handle = Some(unpolled.handle().clone());
@@ -164,8 +162,7 @@ async fn the_end_of_the_runtime_of_its_session_releases_it() {
     let used = async {
         let client = builder.connect("zk").await.unwrap();
         assert_eq!(client.runtime().unwrap().id(), Handle::current().id());
-        let options = Options::new().linger(LINGER);
-        let lock = ReentrantLock::with_options(&client, LOCK, options).unwrap();
+        let lock = lingering(&client);
         drop(lock.acquire(&Owner::new()).await.unwrap());
         lock
     };

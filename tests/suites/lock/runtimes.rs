@@ -150,8 +150,7 @@ async fn where_the_runtime_of_a_session_has_ended_a_waiter_lists_the_queue_again
 #[tokio::test(start_paused = true)]
 async fn a_waiter_lists_the_queue_again_although_its_runtime_stands_still() {
     let world = World::new();
-    let lock = world.lock().await;
-    let held = world.lock().await.acquire().await.unwrap();
+    let (lock, (_, _, held)) = (world.lock().await, world.holder().await);
     let other = another_runtime();
     let mut waiting = plain(&lock);
     wait_in(&mut waiting, on(&other)).await;

@@ -2,19 +2,19 @@
 //! writer to reader in every order and with every fault.
 
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
-use zk_client::Client;
+use tokio::task::JoinHandle;
 use zk_embedded::Fault;
 use zk_proto::{Acl, CreateMode, CreateRequest, List};
-use zk_recipes::{ErrorKind, Options, Owner, ReadGuard, ReentrantRwLock, RwLock, WriteGuard};
-use zk_test_support::explore::{Script, actor, explore, settle, sweep};
+use zk_recipes::{ErrorKind, Owner, ReadGuard, ReentrantRwLock, RwLock, WriteGuard};
+use zk_test_support::explore::{Script, actor, explore, poll_once, settle, sweep};
 use zk_test_support::locks::{LOCK, World};
 use zk_test_support::raw::RawClient;
 
 async fn catalogue(world: &World) -> RwLock {
-    let options = Options::new();
-    let lock = RwLock::with_options(&world.client().await, LOCK, options).unwrap();
+    let lock = RwLock::new(&world.client().await, LOCK).unwrap();
     for _ in 0..3 {
         drop(lock.try_read().await.unwrap());
     }
@@ -22,17 +22,14 @@ async fn catalogue(world: &World) -> RwLock {
     lock
 }
 
-type Reading = tokio::task::JoinHandle<ReadGuard>;
-type Writing = tokio::task::JoinHandle<WriteGuard>;
-
-async fn reads(lock: &RwLock) -> Reading {
+async fn reads(lock: &RwLock) -> JoinHandle<ReadGuard> {
     let lock = lock.clone();
     let reading = tokio::spawn(async move { lock.read().await.unwrap() });
     settle().await;
     reading
 }
 
-async fn writes(lock: &RwLock) -> Writing {
+async fn writes(lock: &RwLock) -> JoinHandle<WriteGuard> {
     let lock = lock.clone();
     let writing = tokio::spawn(async move { lock.write().await.unwrap() });
     settle().await;
@@ -195,9 +192,7 @@ fn a_downgrade_may_be_dropped_at_any_moment() {
         let downgrades = actor(async move {
             let mut downgrading = Box::pin(writer.downgrade());
             for _ in 0..patience {
-                if let std::task::Poll::Ready(reader) =
-                    zk_test_support::explore::poll_once(downgrading.as_mut())
-                {
+                if let Poll::Ready(reader) = poll_once(downgrading.as_mut()) {
                     assert!(here.queue()[0].contains("__READ__"));
                     drop(reader);
                     return;
@@ -236,8 +231,7 @@ async fn readers_behind_a_writer_that_becomes_one_get_in() {
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_asks_to_write_is_refused_at_once() {
     let world = World::new();
-    let client: Client = world.client().await;
-    let lock = ReentrantRwLock::new(&client, LOCK).unwrap();
+    let lock = ReentrantRwLock::new(&world.client().await, LOCK).unwrap();
     let me = Owner::new();
     let reading = lock.read(&me).await.unwrap();
     let (requests, refused) = world.requests(lock.write(&me)).await;

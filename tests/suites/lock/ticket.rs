@@ -1,7 +1,7 @@
 //! A lock that is left to the next process, a folder that is created again when its sequence
 //! numbers end, and a term that has no end.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -81,6 +81,21 @@ async fn resume(client: &Client, ticket: &LockTicket) -> Result<Guard, Error> {
     Lock::new(client, PATH).unwrap().resume(ticket).await
 }
 
+/// Checks that the ticket is refused, because it was used before.
+async fn is_used(client: &Client, ticket: &LockTicket) {
+    let refused = resume(client, ticket).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TicketUsed, "{refused}");
+}
+
+/// A server with a lock that was left and taken over: the text of its ticket, the client of the
+/// successor, and the ticket that it has read.
+async fn handed_on(options: Options) -> (Server, String, Client, LockTicket) {
+    let server = Server::in_memory(Config::new());
+    let secret = left(&server, options).await;
+    let (client, ticket) = successor(&server, &secret, 1).await;
+    (server, secret, client, ticket)
+}
+
 /// Checks that the guard still has the lock and that no other process takes its session.
 async fn undisturbed(server: &Server, client: &Client, guard: &Guard) {
     settle().await;
@@ -95,14 +110,11 @@ async fn undisturbed(server: &Server, client: &Client, guard: &Guard) {
 
 #[tokio::test(start_paused = true)]
 async fn the_second_process_with_a_ticket_is_refused_and_the_first_keeps_the_lock() {
-    let server = Server::in_memory(Config::new());
-    let secret = left(&server, Options::new()).await;
-    let (first, ticket) = successor(&server, &secret, 1).await;
+    let (server, secret, first, ticket) = handed_on(Options::new()).await;
     let guard = resume(&first, &ticket).await.unwrap();
 
     let (second, ticket) = successor(&server, &secret, 2).await;
-    let refused = resume(&second, &ticket).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::TicketUsed, "{refused}");
+    is_used(&second, &ticket).await;
     let mut states = second.states();
     let ended = states.wait_for(|state| state.ended().is_some()).await.unwrap().ended();
     assert_eq!(ended, Some(Ended::Closed), "it leaves the session alone");
@@ -165,9 +177,7 @@ async fn a_resume_may_be_dropped_at_any_moment_and_done_again() {
 /// Drops a resume after `polls` polls and resumes again. If `cut` is set, the last poll comes while
 /// the server is down. Returns true if the first resume was done by then.
 async fn is_done_after(polls: u32, cut: bool) -> bool {
-    let server = Server::in_memory(Config::new());
-    let secret = left(&server, Options::new()).await;
-    let (client, ticket) = successor(&server, &secret, 1).await;
+    let (server, secret, client, ticket) = handed_on(Options::new()).await;
     let lock = Lock::new(&client, PATH).unwrap();
     let mut resumed = Poll::Pending;
     {
@@ -196,20 +206,17 @@ async fn is_done_after(polls: u32, cut: bool) -> bool {
         Poll::Pending => resume(&client, &ticket.clone()).await.unwrap(),
     };
     let (second, ticket) = successor(&server, &secret, 2).await;
-    assert_eq!(resume(&second, &ticket).await.unwrap_err().kind(), ErrorKind::TicketUsed);
+    is_used(&second, &ticket).await;
     undisturbed(&server, &client, &guard).await;
     is_done
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_ticket_that_was_used_here_costs_nothing() {
-    let server = Server::in_memory(Config::new());
-    let secret = left(&server, Options::new()).await;
-    let (client, ticket) = successor(&server, &secret, 1).await;
+    let (server, secret, client, ticket) = handed_on(Options::new()).await;
     let guard = resume(&client, &ticket).await.unwrap();
     for again in [ticket.clone(), secret.parse().unwrap()] {
-        let refused = resume(&client, &again).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::TicketUsed);
+        is_used(&client, &again).await;
         assert_eq!(client.state(), SessionState::Connected);
     }
     undisturbed(&server, &client, &guard).await;
@@ -218,15 +225,14 @@ async fn a_ticket_that_was_used_here_costs_nothing() {
     let next = guard.into_ticket().unwrap();
     assert_ne!(next, ticket);
     for old in [ticket.clone(), secret.parse().unwrap()] {
-        let refused = resume(&client, &old).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::TicketUsed);
+        is_used(&client, &old).await;
     }
     let next = next.to_secret();
     client.detach().await;
     let (third, ticket) = successor(&server, &next, 3).await;
     let guard = resume(&third, &ticket).await.unwrap();
     let (late, ticket) = successor(&server, &secret, 4).await;
-    assert_eq!(resume(&late, &ticket).await.unwrap_err().kind(), ErrorKind::TicketUsed);
+    is_used(&late, &ticket).await;
     undisturbed(&server, &third, &guard).await;
 }
 
@@ -250,19 +256,17 @@ async fn a_resume_leaves_the_data_and_a_request_to_revoke() {
         // A later request to revoke does not make the ticket valid again either.
         lock.revoke().await.unwrap();
         let (second, ticket) = successor(&server, &secret, 2).await;
-        let refused = resume(&second, &ticket).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::TicketUsed);
+        is_used(&second, &ticket).await;
         undisturbed(&server, &client, &guard).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_may_not_change_the_access_list_cannot_resume_and_the_ticket_stays_good() {
-    let server = Server::in_memory(Config::new());
     let admin = Acl::new(Perms::ALL, Id::digest("ops", "secret"));
     let read = Acl::new(Perms::READ, Id::ANYONE);
-    let secret = left(&server, Options::new().acl(&[admin.clone(), read.clone()])).await;
-    let (client, ticket) = successor(&server, &secret, 1).await;
+    let options = Options::new().acl(&[admin.clone(), read.clone()]);
+    let (server, _, client, ticket) = handed_on(options).await;
     let refused = resume(&client, &ticket).await.unwrap_err();
     assert_eq!(refused.client().and_then(zk_client::Error::code), Some(ErrorCode::NO_AUTH));
     client.add_auth("digest", b"ops:secret").await.unwrap();
@@ -271,6 +275,14 @@ async fn who_may_not_change_the_access_list_cannot_resume_and_the_ticket_stays_g
     assert_eq!(list.acl[..2], [admin, read]);
     assert_eq!((list.acl.len(), list.acl[2].perms), (3, Perms::NONE));
     undisturbed(&server, &client, &guard).await;
+}
+
+/// Checks that a future is pending, however often it is polled.
+async fn waits(mut future: Pin<&mut impl Future>) {
+    for _ in 0..5 {
+        assert!(poll_once(future.as_mut()).is_pending());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -283,22 +295,13 @@ async fn who_comes_late_to_a_folder_that_was_made_anew_queues_up_there() {
     assert!(server.preset_sequence(PATH, i32::MAX - 65_536));
     let last = early.acquire().await.unwrap();
     let mut late = Box::pin(late.acquire());
-    for _ in 0..5 {
-        assert!(poll_once(late.as_mut()).is_pending());
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    waits(late.as_mut()).await;
     last.release().await.unwrap();
     let guard = early.acquire().await.unwrap();
     assert!(guard.node().ends_with("-lock-0000000000"), "{}", guard.node());
-    for _ in 0..5 {
-        assert!(poll_once(late.as_mut()).is_pending());
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert_eq!(
-        server.children(PATH).len(),
-        2,
-        "it waits behind the holder, not for an empty queue"
-    );
+    waits(late.as_mut()).await;
+    let waiting = server.children(PATH).len() - 1;
+    assert_eq!(waiting, 1, "it waits behind the holder, not for an empty queue");
     drop(guard);
     let guard = late.await.unwrap();
     assert!(guard.node().ends_with("-lock-0000000001"), "{}", guard.node());

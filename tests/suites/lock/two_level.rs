@@ -129,8 +129,8 @@ async fn the_first_release_of_two_does_not_let_anybody_in() {
 #[tokio::test(start_paused = true)]
 async fn another_process_gets_its_turn_after_the_passes() {
     let world = World::new();
-    let lock =
-        stock(&world, Options::new().local_handoffs(8).local_handoff_time(Duration::MAX)).await;
+    let bounds = Options::new().local_handoffs(8).local_handoff_time(Duration::MAX);
+    let lock = stock(&world, bounds).await;
     is_free(&world, &lock).await;
     is_free(&world, &lock).await;
     let first = Owner::new();
@@ -199,9 +199,8 @@ async fn an_owner_that_comes_late_in_the_term_gets_one_of_its_own() {
     let seconds = Duration::from_secs;
     for (first, shared) in [(4, true), (6, false)] {
         let world = World::new();
-        let lock =
-            stock(&world, Options::new().max_hold(seconds(10)).local_handoff_time(Duration::MAX))
-                .await;
+        let bounds = Options::new().max_hold(seconds(10)).local_handoff_time(Duration::MAX);
+        let lock = stock(&world, bounds).await;
         let guard = lock.acquire(&Owner::new()).await.unwrap();
         let (node, token) = (guard.node().to_owned(), guard.token());
         let next = queued(&lock).await;
@@ -308,11 +307,9 @@ async fn a_turn_costs_what_a_plain_lock_costs() {
     let world = World::new();
     let (lock, me) = (stock(&world, Options::new()).await, Owner::new());
     lock.acquire(&me).await.unwrap().release().await.unwrap();
-    let (requests, ()) = world
-        .requests(async {
-            lock.acquire(&me).await.unwrap().release().await.unwrap();
-        })
-        .await;
+    let turn = async { lock.acquire(&me).await.unwrap().release().await };
+    let (requests, released) = world.requests(turn).await;
+    released.unwrap();
     assert_eq!(requests, 3, "create, list, delete");
 }
 

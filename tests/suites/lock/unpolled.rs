@@ -6,7 +6,7 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zk_recipes::{Error, Owner, ReentrantGuard, ReentrantLock};
+use zk_recipes::{Error, Lock, Owner, ReentrantGuard, ReentrantLock};
 use zk_test_support::explore::{poll_once, settle};
 use zk_test_support::locks::{LOCK, World};
 
@@ -17,8 +17,12 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 
 type Acquire = Pin<Box<dyn Future<Output = Result<ReentrantGuard, Error>> + Send>>;
 
-async fn stock(world: &World) -> ReentrantLock {
-    ReentrantLock::new(&world.client().await, LOCK).unwrap()
+/// A two-level lock of one process, and the lock of another process.
+async fn stock() -> (World, ReentrantLock, Lock) {
+    let world = World::new();
+    let lock = ReentrantLock::new(&world.client().await, LOCK).unwrap();
+    let remote = world.lock().await;
+    (world, lock, remote)
 }
 
 fn acquire(lock: &ReentrantLock) -> Acquire {
@@ -46,8 +50,7 @@ async fn soon<T>(future: impl Future<Output = Result<T, Error>>) -> T {
 /// The pattern of which the documentation of `acquire` warns, and its remedy.
 #[tokio::test(start_paused = true)]
 async fn another_branch_of_select_waits_until_the_first_acquire_is_dropped() {
-    let world = World::new();
-    let (lock, remote) = (stock(&world).await, world.lock().await);
+    let (world, lock, remote) = stock().await;
     let held = remote.acquire().await.unwrap();
     let (me, other) = (Owner::new(), Owner::new());
     let mut waiting = Box::pin(lock.acquire(&me));
@@ -68,8 +71,7 @@ async fn another_branch_of_select_waits_until_the_first_acquire_is_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn the_acquire_goes_on_with_whoever_is_polled() {
-    let world = World::new();
-    let (lock, remote) = (stock(&world).await, world.lock().await);
+    let (world, lock, remote) = stock().await;
     let held = remote.acquire().await.unwrap();
     let away = away(&lock);
     let next = tokio::spawn(acquire(&lock));
@@ -93,8 +95,7 @@ async fn the_acquire_goes_on_with_whoever_is_polled() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_handed_to_a_future_that_is_not_polled_stays_with_it() {
-    let world = World::new();
-    let lock = stock(&world).await;
+    let (world, lock, _) = stock().await;
     for is_polled in [true, false] {
         let held = soon(acquire(&lock)).await;
         let away = away(&lock);
@@ -118,8 +119,7 @@ async fn a_lock_that_is_handed_to_a_future_that_is_not_polled_stays_with_it() {
 /// This is what the documentation of `acquire` promises.
 #[tokio::test(start_paused = true)]
 async fn where_nobody_is_there_the_lock_is_kept_until_somebody_comes_or_is_dropped() {
-    let world = World::new();
-    let (lock, remote) = (stock(&world).await, world.lock().await);
+    let (world, lock, remote) = stock().await;
     drop(soon(acquire(&lock)).await);
     for comes in [true, false] {
         settle().await;

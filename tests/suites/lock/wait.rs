@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zk_client::Op;
 use zk_recipes::{ErrorKind, Lock, LockState, Loss, Release};
-use zk_test_support::explore::{Script, actor, explore, settle};
+use zk_test_support::explore::{Script, actor, explore, poll_once, settle};
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
 use zk_test_support::peer::Clock;
 
@@ -20,7 +20,7 @@ fn nobody_owns_whose_node_went_with_the_holders() {
             let client = world.client().await;
             let mut waits = Box::pin(two.acquire());
             for _ in 0..4 {
-                assert!(zk_test_support::explore::poll_once(waits.as_mut()).is_pending());
+                assert!(poll_once(waits.as_mut()).is_pending());
                 match script.choose(2) {
                     0 => settle().await,
                     _ => tokio::task::yield_now().await,
@@ -58,8 +58,7 @@ fn nobody_owns_whose_session_ends_with_a_holder_of_its_own() {
     let runs = explore(|script: Script| async move {
         let world = World::new();
         let client = world.client().await;
-        let options = zk_recipes::Options::new();
-        let lock = Lock::with_options(&client, LOCK, options).unwrap();
+        let lock = Lock::new(&client, LOCK).unwrap();
         for _ in 0..3 {
             drop(lock.acquire().await.unwrap());
         }
