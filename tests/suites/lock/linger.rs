@@ -17,7 +17,7 @@ fn lingering(client: &Client) -> ReentrantLock {
 }
 
 /// A lock that was used, and the node that lingers.
-async fn unused() -> (World, ReentrantLock, String) {
+async fn left_lingering() -> (World, ReentrantLock, String) {
     let world = World::new();
     let lock = lingering(&world.client().await);
     let node = used(&world, &lock).await;
@@ -36,7 +36,7 @@ async fn used(world: &World, lock: &ReentrantLock) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn taking_it_again_costs_no_request() {
-    let (world, lock, node) = unused().await;
+    let (world, lock, node) = left_lingering().await;
     let owner = Owner::new();
     let (requests, tokens) = world
         .requests(async {
@@ -58,7 +58,7 @@ async fn taking_it_again_costs_no_request() {
 
 #[tokio::test(start_paused = true)]
 async fn another_process_gets_it_at_once() {
-    let (world, lock, _) = unused().await;
+    let (world, lock, _) = left_lingering().await;
     let clock = Clock::start();
     let guard = world.lock().await.acquire().await.unwrap();
     world.is_owner(&guard);
@@ -72,7 +72,7 @@ async fn another_process_gets_it_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn it_goes_when_its_time_is_over_counted_from_the_last_use() {
-    let (world, lock, node) = unused().await;
+    let (world, lock, node) = left_lingering().await;
     tokio::time::sleep(LINGER / 2).await;
     assert_eq!(used(&world, &lock).await, node);
     tokio::time::sleep(LINGER - Duration::from_secs(1)).await;
@@ -83,7 +83,7 @@ async fn it_goes_when_its_time_is_over_counted_from_the_last_use() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_asks_for_it_back_gets_it() {
-    let (world, lock, _) = unused().await;
+    let (world, lock, _) = left_lingering().await;
     assert_eq!(lock.revoke().await.unwrap(), 1);
     settle().await;
     world.is_empty().await;
@@ -91,7 +91,7 @@ async fn whoever_asks_for_it_back_gets_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_somebody_deleted_is_not_taken_again() {
-    let (world, lock, node) = unused().await;
+    let (world, lock, node) = left_lingering().await;
     world.client().await.delete(&format!("{LOCK}/{node}"), None).await.unwrap();
     settle().await;
     let guard = lock.acquire(&Owner::new()).await.unwrap();
