@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::watch::Receiver;
 use tokio::time::{sleep, timeout};
-use zk_client::{CreateOptions, ErrorCode, ErrorKind, SessionKeeper};
+use zk_client::{Client, ClientBuilder, CreateOptions, ErrorCode, ErrorKind, SessionKeeper};
 use zk_embedded::{Fault, OpCode};
 use zk_recipes::{Cached, Freshness};
 use zk_test_support::locks::{TIMEOUT, World};
@@ -19,11 +19,21 @@ struct Followed {
     values: Receiver<Cached>,
 }
 
-async fn follow(world: &World) -> Followed {
-    let keeper = world.builder().keep("zk").await.unwrap();
+async fn follow(builder: ClientBuilder) -> Followed {
+    let keeper = builder.keep("zk").await.unwrap();
     let (values, following) = Cached::follow(&keeper, PATH).unwrap();
     tokio::spawn(following);
     Followed { keeper, values }
+}
+
+/// A server with a node, the client that made it, and its value as it is followed.
+async fn followed(text: &str) -> (World, Client, Followed) {
+    let world = World::new();
+    let raw = world.client().await;
+    raw.create(PATH, text.as_bytes(), &PERSISTENT).await.unwrap();
+    let mut cached = follow(world.builder()).await;
+    cached.becomes(Some(text)).await;
+    (world, raw, cached)
 }
 
 impl Followed {
@@ -55,11 +65,7 @@ fn is(freshness: Freshness, text: Option<&str>) -> (Freshness, Option<String>) {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_costs_one_read_and_a_quiet_session_timeout_another() {
-    let world = World::new();
-    let raw = world.client().await;
-    raw.create(PATH, b"", &PERSISTENT).await.unwrap();
-    let mut cached = follow(&world).await;
-    cached.becomes(Some("")).await;
+    let (world, raw, _cached) = followed("").await;
     let change = async { raw.set_data(PATH, b"1", None).await.unwrap() };
     let (requests, _) = world.requests(change).await;
     assert_eq!(requests, 2, "the write and a read");
@@ -82,10 +88,7 @@ async fn a_server_that_lags_shows_nothing_older_in_the_next_session() {
     writers[0].set_data(PATH, b"newer", None).await.unwrap();
     behind.refuse_transactions();
     let (builder, moved) = ahead.or(&behind);
-    let keeper = builder.keep("zk").await.unwrap();
-    let (values, following) = Cached::follow(&keeper, PATH).unwrap();
-    tokio::spawn(following);
-    let mut cached = Followed { keeper, values };
+    let mut cached = follow(builder).await;
     cached.becomes(Some("newer")).await;
     moved.store(true, Ordering::Relaxed);
     ahead.server.expire(cached.session().await);
@@ -104,11 +107,7 @@ async fn a_server_that_lags_shows_nothing_older_in_the_next_session() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_told_and_asked_again_seldom() {
-    let world = World::new();
-    let raw = world.client().await;
-    raw.create(PATH, b"one", &PERSISTENT).await.unwrap();
-    let mut cached = follow(&world).await;
-    cached.becomes(Some("one")).await;
+    let (world, raw, mut cached) = followed("one").await;
     world.hide(PATH).await;
     // Changing the access list sends no event.
     let refused = |cached: &Cached| cached.error.is_some();
@@ -131,15 +130,9 @@ async fn a_refusal_is_told_and_asked_again_seldom() {
 
 #[tokio::test(start_paused = true)]
 async fn a_read_that_breaks_each_connection_is_made_seldom() {
-    let world = World::new();
-    let raw = world.client().await;
-    raw.create(PATH, b"one", &PERSISTENT).await.unwrap();
-    let mut cached = follow(&world).await;
-    cached.becomes(Some("one")).await;
+    let (world, raw, mut cached) = followed("one").await;
     let session = cached.session().await;
-    for _ in 0..1000 {
-        world.server.inject(Fault::lose_request().op(OpCode::GET_DATA).session(session));
-    }
+    world.inject(1000, &Fault::lose_request().op(OpCode::GET_DATA).session(session));
     raw.set_data(PATH, b"two", None).await.unwrap();
     sleep(4 * TIMEOUT).await;
     let broken = 1000 - world.server.pending_faults();

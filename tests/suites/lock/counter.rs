@@ -16,12 +16,17 @@ async fn counter(world: &World) -> Counter {
     Counter::new(&world.client().await, PATH).unwrap()
 }
 
-/// A counter with a client of its own, that has counted to `value`.
-async fn counter_at(world: &World, value: i64) -> (Client, Counter) {
+/// A server with a counter that has counted to `value`, and the client of the counter.
+async fn counter_at(value: i64) -> (World, Client, Counter) {
+    counter_with(Config::new(), value).await
+}
+
+async fn counter_with(config: Config, value: i64) -> (World, Client, Counter) {
+    let world = World::with(config);
     let client = world.client().await;
     let counter = Counter::new(&client, PATH).unwrap();
     assert_eq!(counter.add(value).await.unwrap(), value);
-    (client, counter)
+    (world, client, counter)
 }
 
 fn marker(world: &World) -> String {
@@ -30,20 +35,16 @@ fn marker(world: &World) -> String {
     format!("{PATH}/{}", markers[0])
 }
 
-/// Loses the replies, or else the requests, of the next write of a client.
-fn lose(world: &World, client: &Client, reply: bool) {
-    let fault = if reply { Fault::lose_reply() } else { Fault::lose_request() };
-    world.server.inject(fault.op(OpCode::MULTI).session(client.session().unwrap().id));
-}
-
-/// Lets a client lose a write, and acts before the client is connected again.
+/// Lets a client lose a write, the reply or else the request, and acts before the client is
+/// connected again.
 async fn lost<T>(
     (client, reply): (&Client, bool),
     world: &World,
     writing: impl Future<Output = T>,
     meanwhile: impl Future<Output = ()>,
 ) -> T {
-    lose(world, client, reply);
+    let fault = if reply { Fault::lose_reply() } else { Fault::lose_request() };
+    world.inject_for(client, fault.op(OpCode::MULTI));
     let acting = async {
         client.states().wait_for(|state| !state.is_connected()).await.unwrap();
         meanwhile.await;
@@ -55,8 +56,7 @@ async fn lost<T>(
 
 #[tokio::test(start_paused = true)]
 async fn a_write_costs_one_request_while_nobody_else_writes() {
-    let world = World::new();
-    let (_client, ours) = counter_at(&world, 1).await;
+    let (world, _client, ours) = counter_at(1).await;
     let theirs = counter(&world).await;
     let cost = async |counter: &Counter| {
         let (requests, value) = world.requests(counter.add(1)).await;
@@ -74,8 +74,7 @@ async fn a_write_costs_one_request_while_nobody_else_writes() {
 #[tokio::test(start_paused = true)]
 async fn the_end_of_the_session_leaves_a_lost_write_in_doubt_and_says_so() {
     for reply in [true, false] {
-        let world = World::new();
-        let (client, ours) = counter_at(&world, 1).await;
+        let (world, client, ours) = counter_at(1).await;
         let session = client.session().unwrap().id;
         let expire = async { assert!(world.server.expire(session)) };
         let error = lost((&client, reply), &world, ours.add(2), expire).await.unwrap_err();
@@ -91,8 +90,7 @@ async fn the_end_of_the_session_leaves_a_lost_write_in_doubt_and_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn a_marker_that_somebody_changed_costs_a_new_one() {
-    let world = World::new();
-    let (_client, ours) = counter_at(&world, 1).await;
+    let (world, _client, ours) = counter_at(1).await;
     let raw = world.client().await;
     raw.delete(&marker(&world), None).await.unwrap();
     assert_eq!(ours.add(1).await.unwrap(), 2);
@@ -105,19 +103,14 @@ async fn a_marker_that_somebody_changed_costs_a_new_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_breaks_each_connection_is_given_up() {
-    let world = World::new();
-    let (_client, ours) = counter_at(&world, 1).await;
-    for _ in 0..1000 {
-        world.server.inject(Fault::lose_request().op(OpCode::MULTI));
-    }
+    let (world, _client, ours) = counter_at(1).await;
+    world.inject(1000, &Fault::lose_request().op(OpCode::MULTI));
     let error = timeout(2 * TIMEOUT, ours.add(2)).await.expect("it is given up").unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::InDoubt, Outcome::Unknown));
     assert!(world.server.pending_faults() > 0, "there was a pause between the attempts");
     world.server.clear_faults();
     assert_eq!(ours.add(2).await.unwrap(), 3);
-    for _ in 0..6 {
-        world.server.inject(Fault::lose_reply().op(OpCode::GET_DATA));
-    }
+    world.inject(6, &Fault::lose_reply().op(OpCode::GET_DATA));
     assert!(ours.get().await.unwrap_err().client().unwrap().is_connection_loss());
     assert_eq!(ours.get().await.unwrap(), 3);
 }
@@ -127,9 +120,7 @@ async fn a_request_that_breaks_each_connection_is_given_up() {
 async fn a_read_on_which_the_server_hangs_up_ends() {
     let world = World::new();
     let counter = Counter::new(&world.client().await, &format!("/{}", "n".repeat(1100))).unwrap();
-    for _ in 0..1000 {
-        world.server.inject(Fault::lose_request().op(OpCode::GET_DATA));
-    }
+    world.inject(1000, &Fault::lose_request().op(OpCode::GET_DATA));
     let error = timeout(2 * TIMEOUT, counter.get()).await.expect("it ends").unwrap_err();
     assert_eq!(error.client().unwrap().kind(), zk_client::ErrorKind::NeverAnswered, "{error}");
     assert_eq!(world.server.pending_faults(), 1000 - 3);
@@ -137,8 +128,7 @@ async fn a_read_on_which_the_server_hangs_up_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_counter_that_was_made_anew_is_not_taken_for_the_old_one() {
-    let world = World::new();
-    let (_client, ours) = counter_at(&world, 7).await;
+    let (world, _client, ours) = counter_at(7).await;
     let raw = world.client().await;
     raw.delete(&marker(&world), None).await.unwrap();
     raw.delete(PATH, None).await.unwrap();
@@ -193,8 +183,7 @@ async fn many_writers_all_get_in_and_no_number_is_given_twice() {
 
 #[tokio::test(start_paused = true)]
 async fn a_value_is_set_only_if_it_is_the_expected_one_and_what_is_known_may_be_old() {
-    let world = World::new();
-    let (client, ours) = counter_at(&world, 1).await;
+    let (world, client, ours) = counter_at(1).await;
     let theirs = counter(&world).await;
     assert!(ours.compare_and_set(1, 5).await.unwrap());
     assert!(!ours.compare_and_set(1, 6).await.unwrap());
@@ -221,8 +210,7 @@ async fn a_value_is_set_only_if_it_is_the_expected_one_and_what_is_known_may_be_
 
 #[tokio::test(start_paused = true)]
 async fn an_overflow_changes_nothing_and_is_no_overflow_if_the_value_has_changed() {
-    let world = World::new();
-    let (_client, ours) = counter_at(&world, i64::MAX).await;
+    let (world, _client, ours) = counter_at(i64::MAX).await;
     let theirs = counter(&world).await;
     for overflows in [ours.add(1).await.map(drop), ours.reserve(1).await.map(drop)] {
         let error = overflows.unwrap_err();
@@ -284,28 +272,25 @@ async fn data_that_is_no_number_is_refused_and_left_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn no_counter_stays_at_the_version_that_matches_any() {
-    passes_the_version_that_matches_any(Manner::apache(), 0).await;
-    // Where servers leave it out themselves.
-    passes_the_version_that_matches_any(Manner::zookeeper_3_10(), 1).await;
-}
+    // The second one's servers leave it out themselves.
+    for (manner, next) in [(Manner::apache(), 0), (Manner::zookeeper_3_10(), 1)] {
+        let (world, client, ours) = counter_with(Config::new().manner(manner), 0).await;
+        // It knows a version that comes behind `next`: to come by that again takes four billion
+        // writes.
+        assert_eq!(ours.add(1).await.unwrap(), 1);
+        assert!(world.server.preset_version(PATH, -2));
+        let theirs = counter(&world).await;
+        assert_eq!(theirs.add(1).await.unwrap(), 2);
+        assert_eq!(client.get_data(PATH).await.unwrap().stat.version, next);
+        assert_eq!(ours.add(1).await.unwrap(), 3);
+        assert_eq!(theirs.add(1).await.unwrap(), 4);
 
-async fn passes_the_version_that_matches_any(manner: Manner, next: i32) {
-    let world = World::with(Config::new().manner(manner));
-    let (client, ours) = counter_at(&world, 0).await;
-    // It knows a version that comes behind `next`: to come by that again takes four billion writes.
-    assert_eq!(ours.add(1).await.unwrap(), 1);
-    assert!(world.server.preset_version(PATH, -2));
-    let theirs = counter(&world).await;
-    assert_eq!(theirs.add(1).await.unwrap(), 2);
-    assert_eq!(client.get_data(PATH).await.unwrap().stat.version, next);
-    assert_eq!(ours.add(1).await.unwrap(), 3);
-    assert_eq!(theirs.add(1).await.unwrap(), 4);
-
-    // Another client has left it there.
-    assert!(world.server.preset_version(PATH, -1));
-    for counter in [&ours, &theirs] {
-        let error = counter.add(1).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidCounter);
+        // Another client has left it there.
+        assert!(world.server.preset_version(PATH, -1));
+        for counter in [&ours, &theirs] {
+            let error = counter.add(1).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidCounter);
+        }
+        assert_eq!(ours.get_latest().await.unwrap(), 4);
     }
-    assert_eq!(ours.get_latest().await.unwrap(), 4);
 }

@@ -34,8 +34,11 @@ async fn at_once<T>(task: JoinHandle<Result<T, Error>>) -> Result<T, Error> {
     timeout(Duration::from_secs(1), task).await.expect("it waits for nobody").unwrap()
 }
 
-fn leaves(mut round: Round) -> JoinHandle<Result<(), Error>> {
-    tokio::spawn(async move { round.leave().await })
+/// A task that leaves. It has asked to when this returns.
+async fn leaves(mut round: Round) -> JoinHandle<Result<(), Error>> {
+    let task = tokio::spawn(async move { round.leave().await });
+    settle().await;
+    task
 }
 
 /// How many nodes each round had, by the server's history.
@@ -70,19 +73,14 @@ async fn one_party_is_a_round_of_its_own_and_no_party_is_none() {
 #[tokio::test(start_paused = true)]
 async fn a_round_that_crashed_lets_nobody_in() {
     let world = World::new();
-    let (one, two) = (world.client().await, world.client().await);
-    let entering = [comes(of(&one, 2)).await, comes(of(&two, 2)).await];
-    let mut rounds = Vec::new();
-    for task in entering {
-        rounds.push(at_once(task).await.unwrap());
-    }
-    for client in [one, two] {
+    let (one, two, clients) = two_inside(&world).await;
+    for client in clients {
         assert!(world.server.expire(client.session().unwrap().id));
     }
     let three = comes(barrier(&world, 2).await).await;
     tokio::time::sleep(2 * TIMEOUT).await;
     assert!(!three.is_finished());
-    for mut round in rounds {
+    for mut round in [one, two] {
         let error = round.leave().await.unwrap_err();
         assert!(matches!(error.loss(), Some(Loss::SessionOver(_))), "{error}");
     }
@@ -91,21 +89,20 @@ async fn a_round_that_crashed_lets_nobody_in() {
     world.is_empty().await;
 }
 
-/// A round of two, with the client of the second.
-async fn two_inside(world: &World) -> (Round, Round, Client) {
-    let client = world.client().await;
-    let one = comes(barrier(world, 2).await).await;
-    let two = comes(of(&client, 2)).await;
-    (at_once(one).await.unwrap(), at_once(two).await.unwrap(), client)
+/// A round of two, with their clients.
+async fn two_inside(world: &World) -> (Round, Round, [Client; 2]) {
+    let clients = [world.client().await, world.client().await];
+    let one = comes(of(&clients[0], 2)).await;
+    let two = comes(of(&clients[1], 2)).await;
+    (at_once(one).await.unwrap(), at_once(two).await.unwrap(), clients)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_party_that_is_lost_inside_has_left_for_the_others_and_is_told() {
     for expires in [true, false] {
         let world = World::new();
-        let (one, mut two, client) = two_inside(&world).await;
-        let one = leaves(one);
-        settle().await;
+        let (one, mut two, [_, client]) = two_inside(&world).await;
+        let one = leaves(one).await;
         assert!(!one.is_finished());
         match expires {
             true => assert!(world.server.expire(client.session().unwrap().id)),
@@ -122,8 +119,8 @@ async fn a_party_that_is_lost_inside_has_left_for_the_others_and_is_told() {
 #[tokio::test(start_paused = true)]
 async fn a_party_that_is_cut_off_knows_that_it_is_lost_before_the_others_go_on() {
     let world = World::new();
-    let (one, two, client) = two_inside(&world).await;
-    let one = leaves(one);
+    let (one, two, [_, client]) = two_inside(&world).await;
+    let one = leaves(one).await;
     // Pings are answered all the same.
     world.server.partition(client.session().unwrap().id);
     timeout(3 * TIMEOUT, one).await.expect("its session ends").unwrap().unwrap();
@@ -134,9 +131,7 @@ async fn a_party_that_is_cut_off_knows_that_it_is_lost_before_the_others_go_on()
 async fn a_request_that_breaks_each_connection_is_given_up() {
     for (op, parties) in [(OpCode::MULTI, 1), (OpCode::GET_DATA, 2)] {
         let world = World::new();
-        for _ in 0..6 {
-            world.server.inject(Fault::lose_request().op(op));
-        }
+        world.inject(6, &Fault::lose_request().op(op));
         let client = world.client().await;
         let error = timeout(10 * TIMEOUT, of(&client, parties).enter()).await;
         assert!(error.expect("it is given up").unwrap_err().client().unwrap().is_connection_loss());
@@ -160,16 +155,11 @@ async fn a_round_costs_each_party_a_few_requests() {
     assert_eq!(requests, 3 + 2, "a create, a list and a transaction; and a read of each other one");
     let (one, two) = (at_once(one).await.unwrap(), at_once(two).await.unwrap());
     let three = at_once(three).await.unwrap();
-    async fn leave(round: Round) -> JoinHandle<Result<(), Error>> {
-        let left = leaves(round);
-        settle().await;
-        left
-    }
-    let (requests, two) = world.requests(leave(two)).await;
+    let (requests, two) = world.requests(leaves(two)).await;
     assert_eq!(requests, 3, "a list, a delete and a read with a watch");
-    let (requests, one) = world.requests(leave(one)).await;
+    let (requests, one) = world.requests(leaves(one)).await;
     assert_eq!(requests, 3, "a list, a read with a watch, and one of its own node");
-    let (requests, three) = world.requests(leave(three)).await;
+    let (requests, three) = world.requests(leaves(three)).await;
     assert_eq!(requests, 3 + 2 + 2, "as the second one; a list and a delete; two lists");
     for left in [one, two, three] {
         at_once(left).await.unwrap();

@@ -1,6 +1,7 @@
 //! Elections: terms and their ends, what observers see, and that nothing is left behind.
 
-use std::future::pending;
+use std::future::{Future, pending};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,7 +11,9 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, ErrorCode};
 use zk_embedded::{Fault, OpCode};
-use zk_recipes::{Election, FencingToken, Layout, Leaders, LockState, Loss, Options, StepDown};
+use zk_recipes::{
+    Election, FencingToken, Guard, Layout, Leaders, LockState, Loss, Options, StepDown,
+};
 use zk_test_support::explore::{poll_once, settle};
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
@@ -26,6 +29,42 @@ async fn next(leaders: &mut Leaders) -> Option<Option<String>> {
 
 fn named(name: &str) -> Option<Option<String>> {
     Some(Some(name.to_owned()))
+}
+
+/// A server with a leader, and an observer with a client of its own that has seen it.
+async fn observed_ana() -> (World, Guard, Client, Leaders) {
+    let world = World::new();
+    let term = election(&world.client().await, "ana").campaign().await.unwrap();
+    let client = world.client().await;
+    let mut leaders = election(&client, "").observe();
+    assert_eq!(next(&mut leaders).await, named("ana"));
+    (world, term, client, leaders)
+}
+
+/// Polls an observer with a short tick until it sees something.
+pub(crate) async fn tick<T>(mut next: impl AsyncFnMut() -> T) -> T {
+    let ticking = async {
+        loop {
+            if let Ok(seen) = timeout(TIMEOUT / 8, next()).await {
+                return seen;
+            }
+        }
+    };
+    timeout(2 * TIMEOUT, ticking).await.expect("it looks again")
+}
+
+/// Loses the replies of ten looks of an observer, one in a session timeout.
+pub(crate) async fn lose_looks<T>(
+    (world, client): (&World, &Client),
+    look: OpCode,
+    next: impl Future<Output = T>,
+) {
+    let mut waiting = pin!(next);
+    for _ in 0..10 {
+        world.inject_for(client, Fault::lose_reply().op(look));
+        assert!(timeout(2 * TIMEOUT, waiting.as_mut()).await.is_err(), "nothing has changed");
+        assert_eq!(world.server.pending_faults(), 0, "it has looked");
+    }
 }
 
 /// Cuts all connections for a time that no session ends by, while a candidate leads. Returns how
@@ -167,10 +206,7 @@ async fn an_observer_sees_each_leader_its_data_and_that_there_is_none() {
 
 #[tokio::test(start_paused = true)]
 async fn an_observer_that_may_no_longer_read_the_leader_is_told_so() {
-    let world = World::new();
-    let term = election(&world.client().await, "ana").campaign().await.unwrap();
-    let mut leaders = election(&world.client().await, "").observe();
-    assert_eq!(next(&mut leaders).await, named("ana"));
+    let (world, term, _client, mut leaders) = observed_ana().await;
     world.hide(term.node()).await;
     // Changing the access list sends no event.
     let refused = timeout(2 * TIMEOUT, leaders.next()).await.expect("it looks again");
@@ -181,19 +217,9 @@ async fn an_observer_that_may_no_longer_read_the_leader_is_told_so() {
 
 #[tokio::test(start_paused = true)]
 async fn an_observer_that_is_polled_with_a_short_tick_looks_again_all_the_same() {
-    let world = World::new();
-    let term = election(&world.client().await, "ana").campaign().await.unwrap();
-    let mut leaders = election(&world.client().await, "").observe();
-    assert_eq!(next(&mut leaders).await, named("ana"));
+    let (world, term, _client, mut leaders) = observed_ana().await;
     world.hide(term.node()).await;
-    let ticking = async {
-        loop {
-            if let Ok(seen) = timeout(TIMEOUT / 8, leaders.next()).await {
-                return seen;
-            }
-        }
-    };
-    let refused = timeout(2 * TIMEOUT, ticking).await.expect("it looks again");
+    let refused = tick(async || leaders.next().await).await;
     assert_eq!(refused.unwrap_err().client().unwrap().code(), Some(ErrorCode::NO_AUTH));
 }
 
@@ -205,8 +231,7 @@ async fn a_folder_that_is_reaped_between_two_listings_does_not_end_an_observer()
     assert!(world.server.has_node(LOCK));
     let client = world.client().await;
     let mut leaders = election(&client, "").observe();
-    let late = Fault::delay(Duration::from_millis(100)).path(LOCK);
-    world.server.inject(late.session(client.session().unwrap().id));
+    world.inject_for(&client, Fault::delay(Duration::from_millis(100)).path(LOCK));
     let looking = tokio::spawn(async move { (next(&mut leaders).await, leaders) });
     settle().await;
     assert_eq!(world.server.pending_faults(), 0, "the first listing was served");
@@ -221,21 +246,8 @@ async fn a_folder_that_is_reaped_between_two_listings_does_not_end_an_observer()
 
 #[tokio::test(start_paused = true)]
 async fn connections_that_break_now_and_then_do_not_end_an_observer() {
-    let world = World::new();
-    let term = election(&world.client().await, "ana").campaign().await.unwrap();
-    let client = world.client().await;
-    let mut leaders = election(&client, "").observe();
-    assert_eq!(next(&mut leaders).await, named("ana"));
-    {
-        let mut waiting = Box::pin(leaders.next());
-        for _ in 0..10 {
-            // The look once in a session timeout.
-            let lost = Fault::lose_reply().op(OpCode::GET_DATA);
-            world.server.inject(lost.session(client.session().unwrap().id));
-            assert!(timeout(2 * TIMEOUT, waiting.as_mut()).await.is_err(), "nothing has changed");
-            assert_eq!(world.server.pending_faults(), 0, "it has looked");
-        }
-    }
+    let (world, term, client, mut leaders) = observed_ana().await;
+    lose_looks((&world, &client), OpCode::GET_DATA, leaders.next()).await;
     drop(term);
     assert_eq!(next(&mut leaders).await, Some(None));
 }

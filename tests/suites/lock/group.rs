@@ -6,9 +6,11 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, ErrorCode};
 use zk_embedded::{Fault, OpCode};
-use zk_recipes::{Error, ErrorKind, Group, LockState, Loss, Members, Release, View};
+use zk_recipes::{Error, ErrorKind, Group, LockState, Loss, Members, Membership, Release, View};
 use zk_test_support::explore::{Script, actor, explore, poll_once, settle, sweep};
 use zk_test_support::locks::{LOCK, READ_FAULTS, TIMEOUT, World};
+
+use crate::election::{lose_looks, tick};
 
 fn group(client: &Client) -> Group {
     Group::new(client, LOCK).unwrap()
@@ -34,6 +36,22 @@ async fn next(members: &mut Members) -> Option<String> {
 
 fn shows(expected: &str) -> Option<String> {
     Some(expected.to_owned())
+}
+
+/// An observer with a client of its own, whose first view is this one.
+async fn observe(world: &World, expected: &str) -> (Client, Members) {
+    let client = world.client().await;
+    let mut members = group(&client).watch();
+    assert_eq!(next(&mut members).await, shows(expected));
+    (client, members)
+}
+
+/// A server with one member, and an observer that has seen it.
+async fn observed_ana() -> (World, Membership, Client, Members) {
+    let world = World::new();
+    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
+    let (client, members) = observe(&world, "ana=1").await;
+    (world, ana, client, members)
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,11 +183,7 @@ async fn a_repeated_leave_does_not_end_the_next_member_with_the_id() {
 
 #[tokio::test(start_paused = true)]
 async fn a_view_that_is_read_after_a_reconnect_is_not_doubtful() {
-    let world = World::new();
-    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
-    let client = world.client().await;
-    let mut members = group(&client).watch();
-    assert_eq!(next(&mut members).await, shows("ana=1"));
+    let (world, ana, client, mut members) = observed_ana().await;
     world.server.disconnect(client.session().unwrap().id);
     client.states().wait_for(|state| !state.is_connected()).await.unwrap();
     // It waits while the client is cut off, and the member leaves meanwhile.
@@ -183,12 +197,10 @@ async fn a_connection_that_breaks_behind_the_list_makes_the_view_doubtful() {
     let world = World::new();
     let ana = new_group(&world).await.join("ana", "1").await.unwrap();
     let client = world.client().await;
-    let session = client.session().unwrap().id;
     // The members are read on the next connection.
-    let cut = Fault::cut_reply(usize::MAX).op(OpCode::GET_CHILDREN2);
-    world.server.inject(cut.session(session));
-    let listed = Fault::delay(Duration::ZERO).op(OpCode::GET_CHILDREN2);
-    world.server.inject(listed.session(session));
+    for fault in [Fault::cut_reply(usize::MAX), Fault::delay(Duration::ZERO)] {
+        world.inject_for(&client, fault.op(OpCode::GET_CHILDREN2));
+    }
     let mut members = group(&client).watch();
     assert_eq!(next(&mut members).await, shows("ana=1"));
     assert_eq!(world.server.pending_faults(), 1, "it was listed once");
@@ -222,13 +234,8 @@ async fn a_list_that_breaks_each_connection_is_given_up() {
     let ana = new_group(&world).await.join("ana", "1").await.unwrap();
     let observed = new_group(&world).await;
     let mut members = observed.watch();
-    let lose = || {
-        for _ in 0..6 {
-            world.server.inject(Fault::lose_reply().op(OpCode::GET_CHILDREN2));
-        }
-    };
     for watches in [true, false] {
-        lose();
+        world.inject(6, &Fault::lose_reply().op(OpCode::GET_CHILDREN2));
         let error = match watches {
             true => members.next().await.unwrap_err(),
             false => observed.members().await.unwrap_err(),
@@ -242,11 +249,9 @@ async fn a_list_that_breaks_each_connection_is_given_up() {
 }
 
 /// As if the member at each read had gone since it was listed.
-fn lose_members(world: &World, client: &Client, times: u32) {
-    for _ in 0..times {
-        let gone = Fault::refuse(ErrorCode::NO_NODE).op(OpCode::GET_DATA);
-        world.server.inject(gone.session(client.session().unwrap().id));
-    }
+fn lose_members(world: &World, client: &Client, times: usize) {
+    let gone = Fault::refuse(ErrorCode::NO_NODE).op(OpCode::GET_DATA);
+    world.inject(times, &gone.session(client.session().unwrap().id));
 }
 
 #[tokio::test(start_paused = true)]
@@ -266,21 +271,8 @@ async fn members_that_go_before_they_are_read_are_listed_again_ten_times() {
 
 #[tokio::test(start_paused = true)]
 async fn connections_that_break_now_and_then_do_not_end_an_observer() {
-    let world = World::new();
-    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
-    let client = world.client().await;
-    let mut members = group(&client).watch();
-    assert_eq!(next(&mut members).await, shows("ana=1"));
-    {
-        let mut waiting = Box::pin(members.next());
-        for _ in 0..10 {
-            // The list once in a session timeout.
-            let lost = Fault::lose_reply().op(OpCode::GET_CHILDREN2);
-            world.server.inject(lost.session(client.session().unwrap().id));
-            assert!(timeout(2 * TIMEOUT, waiting.as_mut()).await.is_err(), "nothing has changed");
-            assert_eq!(world.server.pending_faults(), 0, "it has listed");
-        }
-    }
+    let (world, ana, client, mut members) = observed_ana().await;
+    lose_looks((&world, &client), OpCode::GET_CHILDREN2, members.next()).await;
     drop(ana);
     assert_eq!(next(&mut members).await, shows(""));
 }
@@ -321,15 +313,10 @@ async fn data_that_changes_before_the_group_is_listed_is_in_the_view() {
 
 #[tokio::test(start_paused = true)]
 async fn a_view_of_data_that_is_newer_than_the_list_has_an_epoch_of_its_own() {
-    let world = World::new();
-    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
-    let client = world.client().await;
-    let mut members = group(&client).watch();
-    assert_eq!(next(&mut members).await, shows("ana=1"));
+    let (world, ana, client, mut members) = observed_ana().await;
     let before = members.last().unwrap().epoch;
     // The list in each session timeout, with the event of a later change right behind it.
-    let late = Fault::delay(Duration::from_millis(50)).op(OpCode::GET_CHILDREN2);
-    world.server.inject(late.session(client.session().unwrap().id));
+    world.inject_for(&client, Fault::delay(Duration::from_millis(50)).op(OpCode::GET_CHILDREN2));
     let changing = async {
         while world.server.pending_faults() > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -356,8 +343,7 @@ async fn two_views_of_one_observer_have_different_epochs_though_only_data_has_ch
     let mut members = group(&client).watch();
     let before = members.next().await.unwrap();
     // The list in each session timeout, with the event of a later change right behind it.
-    let late = Fault::delay(Duration::from_millis(50)).op(OpCode::GET_CHILDREN2);
-    world.server.inject(late.session(client.session().unwrap().id));
+    world.inject_for(&client, Fault::delay(Duration::from_millis(50)).op(OpCode::GET_CHILDREN2));
     let changing = async {
         while world.server.pending_faults() > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -373,8 +359,7 @@ async fn two_views_of_one_observer_have_different_epochs_though_only_data_has_ch
 #[tokio::test(start_paused = true)]
 async fn a_view_is_doubtful_from_a_sign_of_a_change_until_the_group_is_listed() {
     let world = World::new();
-    let mut members = new_group(&world).await.watch();
-    assert_eq!(next(&mut members).await, shows(""));
+    let (_client, mut members) = observe(&world, "").await;
     let ana = new_group(&world).await.join("ana", "1").await.unwrap();
     settle().await;
     assert!(poll_once(Box::pin(members.next()).as_mut()).is_pending());
@@ -395,35 +380,31 @@ async fn a_change_costs_an_observer_a_list_and_a_read() {
     }
     let mut members = new_group(&world).await.watch();
     members.next().await.unwrap();
-    let (requests, ()) = world
-        .requests(async {
-            joined[7].set_data("x").await.unwrap();
-            members.next().await.unwrap();
-        })
-        .await;
+    let act = async {
+        joined[7].set_data("x").await.unwrap();
+        members.next().await.unwrap();
+    };
+    let (requests, ()) = world.requests(act).await;
     assert_eq!(requests, 1 + 2, "a write, a list and a read");
-    let (requests, joined_late) = world
-        .requests(async {
-            let late = others.join("late", "").await.unwrap();
-            members.next().await.unwrap();
-            late
-        })
-        .await;
+    let act = async {
+        let late = others.join("late", "").await.unwrap();
+        members.next().await.unwrap();
+        late
+    };
+    let (requests, joined_late) = world.requests(act).await;
     assert_eq!(requests, 2 + 2, "a create with its list, a list and a read");
-    let (requests, ()) = world
-        .requests(async {
-            drop(joined_late);
-            members.next().await.unwrap();
-        })
-        .await;
+    let act = async {
+        drop(joined_late);
+        members.next().await.unwrap();
+    };
+    let (requests, ()) = world.requests(act).await;
     assert_eq!(requests, 1 + 1, "a delete and a list");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_session_ends_its_member_its_wait_and_its_observer() {
     let world = World::new();
-    let mut watching = new_group(&world).await.watch();
-    assert_eq!(next(&mut watching).await, shows(""));
+    let (_client, mut watching) = observe(&world, "").await;
     let client = world.client().await;
     let ana = group(&client).join("ana", "1").await.unwrap();
     assert_eq!(next(&mut watching).await, shows("ana=1"));
@@ -448,8 +429,7 @@ async fn a_member_that_is_cut_off_knows_that_it_is_lost_before_the_others_see_it
     let world = World::new();
     let client = world.client().await;
     let ana = group(&client).join("ana", "1").await.unwrap();
-    let mut members = new_group(&world).await.watch();
-    assert_eq!(next(&mut members).await, shows("ana=1"));
+    let (_client, mut members) = observe(&world, "ana=1").await;
     // Pings are answered all the same.
     world.server.partition(client.session().unwrap().id);
     let view = members.next().await.unwrap();
@@ -461,17 +441,9 @@ async fn a_member_that_is_cut_off_knows_that_it_is_lost_before_the_others_see_it
 async fn an_observer_that_is_polled_with_a_short_tick_lists_again_all_the_same() {
     let world = World::new();
     world.make_folder().await;
-    let mut members = new_group(&world).await.watch();
-    assert_eq!(next(&mut members).await, shows(""));
+    let (_client, mut members) = observe(&world, "").await;
     world.hide(LOCK).await;
-    let ticking = async {
-        loop {
-            if let Ok(seen) = timeout(TIMEOUT / 8, members.next()).await {
-                return seen;
-            }
-        }
-    };
-    let refused = timeout(2 * TIMEOUT, ticking).await.expect("it looks again");
+    let refused = tick(async || members.next().await).await;
     assert_eq!(refused.unwrap_err().client().unwrap().code(), Some(ErrorCode::NO_AUTH));
 }
 
@@ -480,8 +452,7 @@ async fn a_folder_that_the_server_removes_is_an_empty_group_until_somebody_joins
     let world = World::new();
     let group = new_group(&world).await;
     group.join("ana", "1").await.unwrap().leave().await.unwrap();
-    let mut members = new_group(&world).await.watch();
-    assert_eq!(next(&mut members).await, shows(""));
+    let (_client, mut members) = observe(&world, "").await;
     world.server.reap();
     world.server.reap();
     assert!(!world.server.has_node(LOCK), "containers were removed");

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use zk_client::{Client, SessionId};
+use zk_client::Client;
 use zk_embedded::{Fault, OpCode};
 use zk_recipes::{Error, FencingToken, LockState, Loss, Options, Partitioner, Shard};
 use zk_test_support::explore::{poll_once, settle};
@@ -31,8 +31,6 @@ struct Entries {
     now: BTreeMap<String, &'static str>,
     tokens: BTreeMap<String, FencingToken>,
     begun: usize,
-    /// A member whose session the server ends before its time, so that it is told too late.
-    ends_early: Option<&'static str>,
 }
 
 /// The work on a shard, until it is dropped.
@@ -44,9 +42,7 @@ impl Log {
         let mut entries = self.entries();
         let name = shard.name().to_owned();
         let other = entries.now.insert(name.clone(), who);
-        if let Some(other) = other.filter(|_| other != entries.ends_early) {
-            panic!("{name}: {who} begins, and {other} is at work");
-        }
+        assert_eq!(other, None, "{name}: {who} begins, and another one is at work");
         let last = entries.tokens.insert(name, shard.token());
         assert!(last < Some(shard.token()), "{last:?}, and then {shard:?}");
         entries.begun += 1;
@@ -76,12 +72,12 @@ impl Log {
     }
 
     /// Waits until all shards are worked on, and as equally as can be by so many members.
-    async fn is_even(&self, shards: usize, members: usize) {
+    async fn is_even(&self, members: usize) {
         let is_even = || {
             let loads = self.loads();
             let counts = loads.values().copied();
-            loads.values().sum::<usize>() == shards
-                && loads.len() == members.min(shards)
+            loads.values().sum::<usize>() == SHARDS.len()
+                && loads.len() == members
                 && counts.clone().max().unwrap_or(0) - counts.min().unwrap_or(0) <= 1
         };
         let even = async {
@@ -105,7 +101,6 @@ impl Drop for AtWork {
 
 /// A member that works until each shard is to move.
 struct Worker {
-    session: SessionId,
     client: Client,
     running: JoinHandle<Result<(), Error>>,
     stop: Arc<Notify>,
@@ -126,7 +121,7 @@ impl Worker {
     ) -> Self {
         let client = world.client().await;
         let (partitioner, log) = (set(partitioner(&client)), log.clone());
-        let (stop, session) = (Arc::new(Notify::new()), client.session().unwrap().id);
+        let stop = Arc::new(Notify::new());
         let stopped = Arc::clone(&stop);
         let running = tokio::spawn(async move {
             let work = |shard: Shard| {
@@ -139,7 +134,7 @@ impl Worker {
             };
             partitioner.run_until(id, stopped.notified(), work).await
         });
-        Self { session, client, running, stop }
+        Self { client, running, stop }
     }
 
     async fn leave(self) {
@@ -148,8 +143,20 @@ impl Worker {
     }
 }
 
-/// Checks that no node and no watch is left.
-async fn is_empty(world: &World) {
+/// A server with two members, who have shared the shards.
+async fn two_members() -> (World, Log, Worker, Worker) {
+    let (world, log) = (World::new(), Log::default());
+    let ana = Worker::start(&world, &log, "ana").await;
+    let ben = Worker::start(&world, &log, "ben").await;
+    log.is_even(2).await;
+    (world, log, ana, ben)
+}
+
+/// Lets the last members leave, and checks that no node and no watch is left.
+async fn is_empty_without<const N: usize>(world: &World, members: [Worker; N]) {
+    for member in members {
+        member.leave().await;
+    }
     settle().await;
     assert_eq!(world.server.children(&format!("{LOCK}/members")), [""; 0]);
     for shard in world.server.children(&format!("{LOCK}/shards")) {
@@ -167,135 +174,106 @@ fn node(world: &World, folder: &str) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_member_that_is_cut_off_has_stopped_before_others_begin() {
-    let world = World::new();
-    let log = Log::default();
-    let ana = Worker::start(&world, &log, "ana").await;
-    let ben = Worker::start(&world, &log, "ben").await;
-    log.is_even(5, 2).await;
+    let (world, log, ana, ben) = two_members().await;
     // Pings are answered all the same, and `begin` looks that nobody else is at work.
-    world.server.partition(ana.session);
-    log.is_even(5, 1).await;
+    world.server.partition(ana.client.session().unwrap().id);
+    log.is_even(1).await;
     assert_eq!(log.loads().keys().collect::<Vec<_>>(), [&"ben"]);
     world.server.heal();
     assert!(ana.running.await.unwrap().unwrap_err().is_session_over());
-    ben.leave().await;
-    is_empty(&world).await;
+    is_empty_without(&world, [ben]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_short_cut_moves_and_stops_nothing() {
-    let world = World::new();
-    let log = Log::default();
-    let ana = Worker::start(&world, &log, "ana").await;
-    let ben = Worker::start(&world, &log, "ben").await;
-    log.is_even(5, 2).await;
+    let (world, log, ana, ben) = two_members().await;
     let begun = log.begun();
     for _ in 0..3 {
         world.server.set_serving(false);
         ana.client.states().wait_for(|state| !state.is_connected()).await.unwrap();
         settle().await;
         world.server.set_serving(true);
-        log.is_even(5, 2).await;
+        log.is_even(2).await;
     }
     assert_eq!(log.begun(), begun);
-    ana.leave().await;
-    ben.leave().await;
-    is_empty(&world).await;
+    is_empty_without(&world, [ana, ben]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_next_member_begins_when_the_work_has_ended() {
     const LAST_STEP: Duration = Duration::from_secs(3);
-    let world = World::new();
-    let log = Log::default();
-    let ana = Worker::with(
-        &world,
-        &log,
-        "ana",
-        |it| it,
-        async |shard| {
-            assert!(!shard.is_stopping());
-            shard.stopping().await;
-            assert!(shard.is_stopping());
-            shard.run(sleep(LAST_STEP)).await.unwrap();
-        },
-    );
-    let ana = ana.await;
-    log.is_even(5, 1).await;
+    let (world, log) = (World::new(), Log::default());
+    let work = async |shard: Shard| {
+        assert!(!shard.is_stopping());
+        shard.stopping().await;
+        assert!(shard.is_stopping());
+        shard.run(sleep(LAST_STEP)).await.unwrap();
+    };
+    let ana = Worker::with(&world, &log, "ana", |it| it, work).await;
+    log.is_even(1).await;
     let clock = world.client().await;
     let begins = clock.clock().now();
     let ben = Worker::start(&world, &log, "ben").await;
     sleep(LAST_STEP - Duration::from_millis(100)).await;
     assert_eq!(log.loads(), [("ana", 5)].into());
-    log.is_even(5, 2).await;
+    log.is_even(2).await;
     let since = |time| clock.clock().now() - time;
     assert!(since(begins) < LAST_STEP + TIMEOUT + Duration::from_secs(1), "it took longer");
     let left = clock.clock().now();
     ana.leave().await;
     assert!((LAST_STEP..2 * LAST_STEP).contains(&since(left)), "{:?}", since(left));
-    log.is_even(5, 1).await;
-    ben.leave().await;
-    is_empty(&world).await;
+    log.is_even(1).await;
+    is_empty_without(&world, [ben]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn work_that_does_not_stop_is_dropped_after_the_time_it_has() {
     for grace in [Duration::ZERO, Duration::from_secs(2)] {
-        let world = World::new();
-        let log = Log::default();
+        let (world, log) = (World::new(), Log::default());
         let set = move |it: Partitioner| it.grace(grace);
         let ana = Worker::with(&world, &log, "ana", set, async |_| pending().await).await;
-        log.is_even(5, 1).await;
+        log.is_even(1).await;
         let ben = Worker::start(&world, &log, "ben").await;
         sleep(grace.saturating_sub(Duration::from_millis(100))).await;
         assert_eq!(log.loads().get("ben"), None);
         sleep(Duration::from_millis(200)).await;
         assert!(log.loads().contains_key("ben"), "{:?}", log.now());
-        log.is_even(5, 2).await;
-        ana.leave().await;
-        ben.leave().await;
-        is_empty(&world).await;
+        log.is_even(2).await;
+        is_empty_without(&world, [ana, ben]).await;
     }
 }
 
 /// Only the view of the group, in which it is missing, tells the member of its loss.
 #[tokio::test(start_paused = true)]
 async fn a_member_whose_node_is_deleted_without_an_event_joins_again() {
-    let world = World::new();
-    let log = Log::default();
-    let ana = Worker::start(&world, &log, "ana").await;
-    let ben = Worker::start(&world, &log, "ben").await;
-    log.is_even(5, 2).await;
+    let (world, log, ana, ben) = two_members().await;
     let node = node(&world, "members");
     // Servers send no event about a node that the client may not read.
     world.hide(&node).await;
     world.client().await.delete(&node, None).await.unwrap();
     sleep(TIMEOUT).await;
-    log.is_even(5, 2).await;
+    log.is_even(2).await;
     assert_eq!(world.server.children(&format!("{LOCK}/members")).len(), 2);
-    ana.leave().await;
-    ben.leave().await;
-    is_empty(&world).await;
+    is_empty_without(&world, [ana, ben]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_within_the_delay_moves_no_shards_of_others() {
     const DELAY: Duration = Duration::from_secs(4);
-    let world = World::new();
-    let log = Log::default();
+    let (world, log) = (World::new(), Log::default());
     let set = |it: Partitioner| it.delay(DELAY);
     let work = async |shard: Shard| shard.stopping().await;
     let ana = Worker::with(&world, &log, "ana", set, work).await;
     sleep(DELAY / 2).await;
     assert_eq!(log.begun(), 0);
     let ben = Worker::with(&world, &log, "ben", set, work).await;
-    log.is_even(5, 2).await;
+    log.is_even(2).await;
     assert_eq!(log.begun(), 5, "both have begun together");
     let (before, of_ben) = (log.now(), log.loads()["ben"]);
     ben.leave().await;
     sleep(DELAY / 2).await;
     let ben = Worker::with(&world, &log, "ben", set, work).await;
-    log.is_even(5, 2).await;
+    log.is_even(2).await;
     assert_eq!(log.now(), before);
     assert_eq!(log.begun(), 5 + of_ben);
     // A member that does not come again is replaced.
@@ -303,17 +281,15 @@ async fn a_restart_within_the_delay_moves_no_shards_of_others() {
     sleep(DELAY / 2).await;
     assert_eq!(log.loads().len(), 1);
     assert!(log.now().len() < 5);
-    log.is_even(5, 1).await;
-    ana.leave().await;
-    is_empty(&world).await;
+    log.is_even(1).await;
+    is_empty_without(&world, [ana]).await;
 }
 
 /// The member has seen the other one come, and has not planned for it yet.
 #[tokio::test(start_paused = true)]
 async fn a_change_within_the_delay_is_planned_for_although_the_group_cannot_be_seen_then() {
     const DELAY: Duration = Duration::from_secs(60);
-    let world = World::new();
-    let log = Log::default();
+    let (world, log) = (World::new(), Log::default());
     let work = async |shard: Shard| shard.stopping().await;
     let ana = Worker::with(&world, &log, "ana", |it| it.delay(DELAY), work).await;
     sleep(2 * DELAY).await;
@@ -321,25 +297,20 @@ async fn a_change_within_the_delay_is_planned_for_although_the_group_cannot_be_s
     let ben = Worker::start(&world, &log, "ben").await;
     sleep(Duration::from_secs(1)).await;
     // The list after the reconnect, and each that follows until it is given up.
-    for _ in 0..6 {
-        let lost = Fault::lose_reply().op(OpCode::GET_CHILDREN2);
-        world.server.inject(lost.session(ana.session));
-    }
-    world.server.disconnect(ana.session);
+    let session = ana.client.session().unwrap().id;
+    world.inject(6, &Fault::lose_reply().op(OpCode::GET_CHILDREN2).session(session));
+    world.server.disconnect(session);
     sleep(DELAY / 2).await;
     assert_eq!(world.server.pending_faults(), 0, "it has not seen the group");
     assert_eq!(log.loads(), [("ana", 5)].into());
     sleep(2 * DELAY).await;
-    log.is_even(5, 2).await;
-    ana.leave().await;
-    ben.leave().await;
-    is_empty(&world).await;
+    log.is_even(2).await;
+    is_empty_without(&world, [ana, ben]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_error_or_the_end_of_the_future_drops_all_work_and_releases_all() {
-    let world = World::new();
-    let log = Log::default();
+    let (world, log) = (World::new(), Log::default());
     let client = world.client().await;
     let (of_spawned, told) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU32::new(0)));
     {
@@ -374,7 +345,7 @@ async fn an_error_or_the_end_of_the_future_drops_all_work_and_releases_all() {
         shards.push(spawned.await.unwrap());
     }
     assert_eq!(told.load(Ordering::Relaxed), 5);
-    is_empty(&world).await;
+    is_empty_without(&world, []).await;
     drop(shards);
 }
 
@@ -436,11 +407,7 @@ async fn work_is_polled_only_when_it_was_woken() {
 
 #[tokio::test(start_paused = true)]
 async fn a_member_that_comes_or_goes_costs_a_view_each_and_a_few_requests_a_shard() {
-    let world = World::new();
-    let log = Log::default();
-    let ana = Worker::start(&world, &log, "ana").await;
-    let ben = Worker::start(&world, &log, "ben").await;
-    log.is_even(5, 2).await;
+    let (world, log, ana, ben) = two_members().await;
     let even = async |members| {
         while log.loads().len() < members || log.loads().values().sum::<usize>() < 5 {
             settle().await;
@@ -455,30 +422,26 @@ async fn a_member_that_comes_or_goes_costs_a_view_each_and_a_few_requests_a_shar
     };
     let mut running = Box::pin(partitioner.run_until("eva", stop.notified(), work));
     // One shard of five moves, or two.
-    let (requests, ()) = world
-        .requests(async {
-            tokio::select! {
-                _ = running.as_mut() => unreachable!(),
-                () = even(3) => {}
-            }
-        })
-        .await;
+    let act = async {
+        tokio::select! {
+            _ = running.as_mut() => unreachable!(),
+            () = even(3) => {}
+        }
+    };
+    let (requests, ()) = world.requests(act).await;
     let moved = log.loads()["eva"] as u64;
     assert!((1..=2).contains(&moved));
     // A create with its list, a view of three members, and two with one new member. For each shard
     // a delete, a create with its list, and up to three watches.
     let joins = 2 + (1 + 3) + 2 * (1 + 1);
     assert!((joins + 3 * moved..=joins + 6 * moved).contains(&requests), "{requests} requests");
-    let (requests, ()) = world
-        .requests(async {
-            stop.notify_one();
-            running.await.unwrap();
-            even(2).await;
-        })
-        .await;
+    let act = async {
+        stop.notify_one();
+        running.await.unwrap();
+        even(2).await;
+    };
+    let (requests, ()) = world.requests(act).await;
     // A delete and two lists.
     assert!((3 + 3 * moved..=3 + 6 * moved).contains(&requests), "{requests} requests");
-    ana.leave().await;
-    ben.leave().await;
-    is_empty(&world).await;
+    is_empty_without(&world, [ana, ben]).await;
 }

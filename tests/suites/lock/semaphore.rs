@@ -35,6 +35,13 @@ async fn semaphore(world: &World, permits: u32) -> Semaphore {
     of(&world.client().await, permits)
 }
 
+/// The same, with a semaphore of so many permits.
+async fn with_permits(permits: u32) -> (World, Semaphore) {
+    let world = world().await;
+    let semaphore = semaphore(&world, permits).await;
+    (world, semaphore)
+}
+
 /// The numbers of nodes in `locks` and in `leases`.
 fn counts(world: &World) -> (usize, usize) {
     (world.server.children(LOCKS).len(), world.server.children(LEASES).len())
@@ -70,8 +77,7 @@ async fn fails(task: JoinHandle<Result<Permit, Error>>) -> Error {
 #[tokio::test(start_paused = true)]
 async fn whichever_holder_leaves_first_lets_the_waiter_in() {
     for leaves in 0..3 {
-        let world = world().await;
-        let semaphore = semaphore(&world, 3).await;
+        let (world, semaphore) = with_permits(3).await;
         let mut held = Vec::new();
         for _ in 0..3 {
             held.push(semaphore.acquire().await.unwrap());
@@ -95,12 +101,11 @@ async fn a_free_permit_costs_five_requests_and_a_hand_over_one_list() {
     assert_eq!(requests, 5, "create and list, create and list, delete");
     let permit = permit.unwrap();
     let waiting = waits(&two, 1).await;
-    let (requests, permit) = world
-        .requests(async {
-            permit.release().await.unwrap();
-            got(waiting).await
-        })
-        .await;
+    let act = async {
+        permit.release().await.unwrap();
+        got(waiting).await
+    };
+    let (requests, permit) = world.requests(act).await;
     assert_eq!(requests, 3, "the release, a list, and the end of the turn");
     drop(permit);
     let great = semaphore(&world, 50).await;
@@ -130,8 +135,7 @@ async fn missing_folders_are_made_also_after_the_server_has_removed_them() {
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_and_may_no_longer_see_the_leases_is_told() {
-    let world = world().await;
-    let semaphore = semaphore(&world, 1).await;
+    let (world, semaphore) = with_permits(1).await;
     let held = semaphore.acquire().await.unwrap();
     let waiting = waits(&semaphore, 1).await;
     world.hide(LEASES).await;
@@ -145,8 +149,7 @@ async fn who_waits_and_may_no_longer_see_the_leases_is_told() {
 #[tokio::test(start_paused = true)]
 async fn a_permit_is_lost_with_any_of_its_nodes() {
     for lost in 0..2 {
-        let world = world().await;
-        let semaphore = semaphore(&world, 2).await;
+        let (world, semaphore) = with_permits(2).await;
         let admin = world.client().await;
         admin.create("/data", b"0", &CreateOptions::persistent()).await.unwrap();
         let permit = semaphore.acquire_many(2).await.unwrap();
@@ -231,12 +234,11 @@ async fn numbers_that_can_never_be_given_are_refused_without_a_request() {
     Semaphore::new(&client, "limits", 1).unwrap_err();
     let semaphore = of(&client, 2);
     assert_eq!(semaphore.path(), PATH);
-    let (requests, ()) = world
-        .requests(async {
-            assert_eq!(kind(semaphore.acquire_many(0).await), ErrorKind::InvalidArgument);
-            assert_eq!(kind(semaphore.acquire_many(3).await), ErrorKind::InvalidArgument);
-        })
-        .await;
+    let act = async {
+        assert_eq!(kind(semaphore.acquire_many(0).await), ErrorKind::InvalidArgument);
+        assert_eq!(kind(semaphore.acquire_many(3).await), ErrorKind::InvalidArgument);
+    };
+    let (requests, ()) = world.requests(act).await;
     assert_eq!(requests, 0);
 }
 
@@ -258,8 +260,7 @@ async fn processes_with_different_numbers_never_exceed_the_greater_one() {
 
 #[tokio::test(start_paused = true)]
 async fn every_child_of_the_folder_counts_as_for_curator() {
-    let world = world().await;
-    let semaphore = semaphore(&world, 2).await;
+    let (world, semaphore) = with_permits(2).await;
     let other = world.client().await;
     let lease = format!("{LEASES}/_c_00000000-0000-0000-0000-000000000000-lease-");
     let node = CreateOptions::ephemeral().sequential();

@@ -189,16 +189,15 @@ async fn another_number_of_permits_is_refused_whenever_it_is_there() {
 async fn what_kazoos_layout_cannot_have_is_refused_without_a_request() {
     let world = world(2).await;
     let client = world.client().await;
-    let (requests, ()) = world
-        .requests(async {
-            let root = Semaphore::with_options(&client, "/", 1, options()).unwrap_err();
-            assert_eq!(root.kind(), ErrorKind::InvalidArgument, "{root}");
-            let none = Semaphore::with_options(&client, PATH, 0, options()).unwrap_err();
-            assert_eq!(none.kind(), ErrorKind::InvalidArgument);
-            let many = of(&client, 2).acquire_many(3).await.unwrap_err();
-            assert_eq!(many.kind(), ErrorKind::InvalidArgument);
-        })
-        .await;
+    let act = async {
+        let root = Semaphore::with_options(&client, "/", 1, options()).unwrap_err();
+        assert_eq!(root.kind(), ErrorKind::InvalidArgument, "{root}");
+        let none = Semaphore::with_options(&client, PATH, 0, options()).unwrap_err();
+        assert_eq!(none.kind(), ErrorKind::InvalidArgument);
+        let many = of(&client, 2).acquire_many(3).await.unwrap_err();
+        assert_eq!(many.kind(), ErrorKind::InvalidArgument);
+    };
+    let (requests, ()) = world.requests(act).await;
     assert_eq!(requests, 0);
 }
 

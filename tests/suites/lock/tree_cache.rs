@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use zk_client::{Client, CreateOptions, ErrorCode, ErrorKind, Op, OpCode, SessionKeeper, Zxid};
+use zk_client::{
+    Client, ClientBuilder, CreateOptions, ErrorCode, ErrorKind, Op, OpCode, SessionKeeper, Zxid,
+};
 use zk_embedded::{Config, Fault, Server};
 use zk_recipes::{Error, Freshness, TreeCache, TreeLimits};
 use zk_test_support::explore::settle;
@@ -23,14 +25,14 @@ struct Followed {
     following: JoinHandle<Result<(), Error>>,
 }
 
-async fn follow_within(world: &World, limits: TreeLimits) -> Followed {
-    let keeper = world.builder().keep("zk").await.unwrap();
+async fn follow_within(builder: ClientBuilder, limits: TreeLimits) -> Followed {
+    let keeper = builder.keep("zk").await.unwrap();
     let (tree, following) = TreeCache::follow(&keeper, ROOT, limits).unwrap();
     Followed { keeper, tree, following: tokio::spawn(following) }
 }
 
-async fn follow(world: &World) -> Followed {
-    follow_within(world, TreeLimits::default()).await
+async fn follow(builder: ClientBuilder) -> Followed {
+    follow_within(builder, TreeLimits::default()).await
 }
 
 fn limits(max_nodes: usize, max_bytes: usize) -> TreeLimits {
@@ -80,12 +82,18 @@ async fn make(client: &Client, nodes: &[(&str, &str)]) {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_write_is_in_the_tree_once_its_zxid_was_waited_for() {
+/// A server with these nodes, and the client that made them.
+async fn with_nodes(nodes: &[(&str, &str)]) -> (World, Client) {
     let world = World::new();
     let raw = world.client().await;
-    make(&raw, &[(ROOT, "")]).await;
-    let followed = follow(&world).await;
+    make(&raw, nodes).await;
+    (world, raw)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_is_in_the_tree_once_its_zxid_was_waited_for() {
+    let (world, raw) = with_nodes(&[(ROOT, "")]).await;
+    let followed = follow(world.builder()).await;
     for n in 0..50 {
         let path = format!("/tree/{n}");
         let (_, zxid) = raw.create(&path, b"", &PERSISTENT).with_zxid().await.unwrap();
@@ -110,9 +118,7 @@ async fn a_write_is_in_the_tree_once_its_zxid_was_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn each_node_costs_one_read_and_one_more_if_it_has_children() {
-    let world = World::new();
-    let raw = world.client().await;
-    make(&raw, &[(ROOT, ""), ("/tree/a", ""), ("/tree/a/b", "")]).await;
+    let (world, raw) = with_nodes(&[(ROOT, ""), ("/tree/a", ""), ("/tree/a/b", "")]).await;
     for n in 0..300 {
         raw.create(&format!("/tree/a/{n}"), b"", &PERSISTENT).await.unwrap();
     }
@@ -145,9 +151,7 @@ async fn change_much(raw: &Client) -> Zxid {
 
 #[tokio::test(start_paused = true)]
 async fn more_changes_than_the_watch_can_hold_are_all_seen() {
-    let world = World::new();
-    let raw = world.client().await;
-    make(&raw, &[(ROOT, ""), ("/tree/x", "")]).await;
+    let (world, raw) = with_nodes(&[(ROOT, ""), ("/tree/x", "")]).await;
     let keeper = world.builder().keep("zk").await.unwrap();
     let (tree, following) = TreeCache::follow(&keeper, ROOT, TreeLimits::default()).unwrap();
     let mut following = Box::pin(following);
@@ -162,10 +166,8 @@ async fn more_changes_than_the_watch_can_hold_are_all_seen() {
 
 #[tokio::test(start_paused = true)]
 async fn changes_that_come_while_a_read_is_late_leave_the_tree_current() {
-    let world = World::new();
-    let raw = world.client().await;
-    make(&raw, &[(ROOT, ""), ("/tree/x", "")]).await;
-    let followed = follow(&world).await;
+    let (world, raw) = with_nodes(&[(ROOT, ""), ("/tree/x", "")]).await;
+    let followed = follow(world.builder()).await;
     followed.is_current().await;
     let mut status = followed.tree.status();
     let seen = tokio::spawn(async move {
@@ -198,7 +200,7 @@ async fn a_tree_above_its_limits_ends_its_future_with_an_error() {
             if is_there {
                 make(&raw, &nodes).await;
             }
-            let followed = follow_within(&world, limits).await;
+            let followed = follow_within(world.builder(), limits).await;
             settle().await;
             if !is_there {
                 make(&raw, &nodes).await;
@@ -235,13 +237,12 @@ async fn a_tree_above_its_limits_ends_its_future_with_an_error() {
 /// Follows a tree of six nodes. Between the read of `/tree/p/x` and the list of what is below
 /// `/tree/q/r`, that node is deleted, and `new` is created.
 async fn change_in_the_first_read(limits: TreeLimits, new: &str) -> (World, Followed) {
-    let world = World::new();
-    let raw = world.client().await;
-    make(&raw, &[(ROOT, ""), ("/tree/p", ""), ("/tree/p/x", "data"), ("/tree/q", "")]).await;
+    let (world, raw) =
+        with_nodes(&[(ROOT, ""), ("/tree/p", ""), ("/tree/p/x", "data"), ("/tree/q", "")]).await;
     make(&raw, &[("/tree/q/r", ""), ("/tree/q/r/y", "")]).await;
     let slow = Fault::delay(Duration::from_millis(50));
     world.server.inject(slow.op(OpCode::GET_DATA).path("/tree/q/r"));
-    let followed = follow_within(&world, limits).await;
+    let followed = follow_within(world.builder(), limits).await;
     settle().await;
     assert_eq!(followed.freshness(), Freshness::Unknown);
     let moved = (Op::delete("/tree/p/x", None), Op::create(new, b"data", &PERSISTENT));
@@ -274,9 +275,7 @@ async fn a_node_that_moves_or_is_replaced_in_the_first_read_counts_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tree_that_is_too_large_is_not_read_to_its_end() {
-    let world = World::new();
-    let raw = world.client().await;
-    make(&raw, &[(ROOT, "")]).await;
+    let (world, raw) = with_nodes(&[(ROOT, "")]).await;
     for n in 0..2_000 {
         raw.create(&format!("/tree/{n}"), b"", &PERSISTENT).await.unwrap();
     }
@@ -290,11 +289,8 @@ async fn a_tree_that_is_too_large_is_not_read_to_its_end() {
 #[tokio::test(start_paused = true)]
 async fn a_server_without_recursive_watches_is_told_of_and_asked_seldom() {
     let server = OldServer::new(Server::in_memory(Config::new().max_connections_per_host(0)));
-    let keeper =
-        Client::builder().session_timeout(TIMEOUT).connector(server.clone()).keep("zk").await;
-    let keeper = keeper.unwrap();
-    let (tree, following) = TreeCache::follow(&keeper, ROOT, TreeLimits::default()).unwrap();
-    tokio::spawn(following);
+    let builder = Client::builder().session_timeout(TIMEOUT).connector(server.clone());
+    let Followed { tree, keeper: _keeper, .. } = follow(builder).await;
     let mut status = tree.status();
     let told = timeout(TIMEOUT, status.wait_for(|status| status.error.is_some())).await;
     let error = told.unwrap().unwrap().error.clone().unwrap();
@@ -309,11 +305,10 @@ async fn a_server_without_recursive_watches_is_told_of_and_asked_seldom() {
 
 #[tokio::test(start_paused = true)]
 async fn what_may_not_be_read_is_left_out_and_a_root_that_may_not_be_is_an_error() {
-    let world = World::new();
-    let raw = world.client().await;
-    make(&raw, &[(ROOT, ""), ("/tree/a", ""), ("/tree/a/b", ""), ("/tree/c", "")]).await;
+    let (world, _raw) =
+        with_nodes(&[(ROOT, ""), ("/tree/a", ""), ("/tree/a/b", ""), ("/tree/c", "")]).await;
     world.hide("/tree/a").await;
-    let followed = follow(&world).await;
+    let followed = follow(world.builder()).await;
     followed.is_current().await;
     assert_eq!(shown(&followed.tree), "/tree= /tree/c=");
     assert!(followed.error().is_none());
@@ -341,9 +336,7 @@ async fn a_server_that_lags_shows_no_older_tree_in_the_next_session() {
     }
     behind.refuse_transactions();
     let (builder, moved) = ahead.or(&behind);
-    let keeper = builder.keep("zk").await.unwrap();
-    let (tree, following) = TreeCache::follow(&keeper, ROOT, TreeLimits::default()).unwrap();
-    let followed = Followed { keeper, tree, following: tokio::spawn(following) };
+    let followed = follow(builder).await;
     followed.is_current().await;
     let session = followed.session().await;
     moved.store(true, Ordering::Relaxed);

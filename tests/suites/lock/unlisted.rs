@@ -49,9 +49,7 @@ const WAITS: [(&str, Wait); 8] = [
 async fn a_create_on_which_the_server_hangs_up_ends_a_wait_that_is_retried() {
     let world = World::new();
     let client = world.client().await;
-    for _ in 0..1000 {
-        world.server.inject(Fault::lose_request().op(OpCode::CREATE2));
-    }
+    world.inject(1000, &Fault::lose_request().op(OpCode::CREATE2));
     let lock = Lock::with_options(&client, LOCK, Options::new().data(vec![7; 2000])).unwrap();
     let acquiring = retry(|| lock.acquire());
     let error = timeout(10 * TIMEOUT, acquiring).await.expect("it ends").unwrap_err();
@@ -73,9 +71,7 @@ async fn a_wait_whose_listings_never_arrive_ends_and_its_node_goes() {
             world.server.inject(Fault::go_silent().op(op).path(LOCK).session(session));
         }
         for op in [OpCode::GET_CHILDREN, OpCode::GET_CHILDREN2] {
-            for _ in 0..1000 {
-                world.server.inject(Fault::go_silent().op(op).session(session));
-            }
+            world.inject(1000, &Fault::go_silent().op(op).session(session));
         }
         let error = timeout(20 * TIMEOUT, wait(client.clone())).await.expect(name).unwrap_err();
         assert!(error.to_string().contains("the server was silent for"), "{name}: {error}");

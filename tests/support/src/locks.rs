@@ -161,9 +161,7 @@ impl World {
     /// Refuses a hundred transactions, as a server that lags: it gets no answer to them from the
     /// others in time.
     pub fn refuse_transactions(&self) {
-        for _ in 0..100 {
-            self.server.inject(Fault::refuse(ErrorCode::THROTTLED_OP).op(OpCode::MULTI));
-        }
+        self.inject(100, &Fault::refuse(ErrorCode::THROTTLED_OP).op(OpCode::MULTI));
     }
 
     /// What the server gets and sends while a future runs, pings included.
@@ -198,5 +196,17 @@ impl World {
         let waiting = tokio::spawn(async move { lock.acquire().await });
         settle().await;
         waiting
+    }
+
+    /// Has a fault happen so many times.
+    pub fn inject(&self, times: usize, fault: &Fault) {
+        for _ in 0..times {
+            self.server.inject(fault.clone());
+        }
+    }
+
+    /// Has a fault happen once, to a request of this client.
+    pub fn inject_for(&self, client: &Client, fault: Fault) {
+        self.server.inject(fault.session(client.session().expect("connected").id));
     }
 }
