@@ -29,10 +29,6 @@ async fn waits(barrier: &Barrier) -> JoinHandle<Result<(), Error>> {
     task
 }
 
-async fn passes(waiting: JoinHandle<Result<(), Error>>) {
-    timeout(Duration::from_secs(1), waiting).await.expect("it is open").unwrap().unwrap();
-}
-
 #[tokio::test(start_paused = true)]
 async fn an_open_barrier_costs_one_request_and_leaves_no_watch() {
     let world = World::new();
@@ -54,7 +50,7 @@ async fn who_was_cut_off_while_it_was_open_goes_on_although_it_is_closed_again()
     world.server.disconnect(client.session().unwrap().id);
     admin.open().await.unwrap();
     admin.close().await.unwrap();
-    passes(waiting).await;
+    timeout(Duration::from_secs(1), waiting).await.expect("it is open").unwrap().unwrap();
     assert!(!admin.is_open().await.unwrap());
 }
 

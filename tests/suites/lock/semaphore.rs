@@ -70,10 +70,6 @@ async fn got(task: JoinHandle<Result<Permit, Error>>) -> Permit {
     timeout(Duration::from_secs(1), task).await.expect("it has a permit").unwrap().unwrap()
 }
 
-async fn fails(task: JoinHandle<Result<Permit, Error>>) -> Error {
-    timeout(2 * TIMEOUT, task).await.expect("it is told").unwrap().unwrap_err()
-}
-
 #[tokio::test(start_paused = true)]
 async fn whichever_holder_leaves_first_lets_the_waiter_in() {
     for leaves in 0..3 {
@@ -139,8 +135,8 @@ async fn who_waits_and_may_no_longer_see_the_leases_is_told() {
     let held = semaphore.acquire().await.unwrap();
     let waiting = waits(&semaphore, 1).await;
     world.hide(LEASES).await;
-    let error = fails(waiting).await;
-    assert_eq!(error.client().unwrap().code(), Some(ErrorCode::NO_AUTH));
+    let told = timeout(2 * TIMEOUT, waiting).await.expect("it is told").unwrap();
+    assert_eq!(told.unwrap_err().client().unwrap().code(), Some(ErrorCode::NO_AUTH));
     settle().await;
     assert_eq!(counts(&world).0, 0, "the next one has its turn");
     drop(held);

@@ -53,11 +53,6 @@ async fn as_kazoo(client: Client, permits: usize, id: u32) -> Result<String, Err
     Ok(lease)
 }
 
-/// The numbers of nodes in the queue and in the folder.
-fn counts(world: &World) -> (usize, usize) {
-    (world.server.children(QUEUE).len(), world.server.children(PATH).len())
-}
-
 /// The most permits that there were at one moment, by the server's history.
 fn most(world: &World) -> usize {
     let (mut now, mut most) = (0_usize, 0);
@@ -75,7 +70,7 @@ fn most(world: &World) -> usize {
 /// Checks that no node and no watch is left.
 async fn is_idle(world: &World) {
     settle().await;
-    assert_eq!(counts(world), (0, 0));
+    assert_eq!([QUEUE, PATH].map(|path| world.server.children(path).len()), [0; 2]);
     assert_eq!(world.server.watch_count(), 0, "watches are left");
 }
 
