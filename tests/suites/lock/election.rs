@@ -87,7 +87,7 @@ async fn a_short_cut_costs_nothing_if_the_leader_is_to_step_down_at_the_deadline
     world.server.set_serving(true);
     let again = timeout(2 * TIMEOUT, terms.recv()).await;
     assert!(again.is_err(), "a second term: {again:?}");
-    assert_eq!(world.queue().len(), 1);
+    assert_eq!(world.queue().len(), 1, "an earlier term has left its node");
     leading.abort();
     drop(leading.await);
     world.is_empty().await;

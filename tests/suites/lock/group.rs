@@ -194,7 +194,7 @@ async fn a_view_that_is_read_after_a_reconnect_is_not_doubtful() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_breaks_behind_the_list_makes_the_view_doubtful() {
     let world = World::new();
-    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
+    let _ana = new_group(&world).await.join("ana", "1").await.unwrap();
     let client = world.client().await;
     // The members are read on the next connection.
     for fault in [Fault::cut_reply(usize::MAX), Fault::delay(Duration::ZERO)] {
@@ -206,7 +206,6 @@ async fn a_connection_that_breaks_behind_the_list_makes_the_view_doubtful() {
     assert!(members.may_be_outdated());
     assert_eq!(next(&mut members).await, None, "nothing has changed");
     assert_eq!(world.server.pending_faults(), 0, "it was listed again");
-    drop(ana);
 }
 
 #[test]
@@ -230,7 +229,7 @@ fn a_list_of_the_members_is_whole_past_a_fault_at_any_request() {
 #[tokio::test(start_paused = true)]
 async fn a_list_that_breaks_each_connection_is_given_up() {
     let world = World::new();
-    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
+    let _ana = new_group(&world).await.join("ana", "1").await.unwrap();
     let observed = new_group(&world).await;
     let mut members = observed.watch();
     for watches in [true, false] {
@@ -244,7 +243,6 @@ async fn a_list_that_breaks_each_connection_is_given_up() {
     }
     assert!(members.may_be_outdated());
     assert_eq!(next(&mut members).await, shows("ana=1"));
-    drop(ana);
 }
 
 /// As if the member at each read had gone since it was listed.
@@ -256,7 +254,7 @@ fn lose_members(world: &World, client: &Client, times: usize) {
 #[tokio::test(start_paused = true)]
 async fn members_that_go_before_they_are_read_are_listed_again_ten_times() {
     let world = World::new();
-    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
+    let _ana = new_group(&world).await.join("ana", "1").await.unwrap();
     let client = world.client().await;
     lose_members(&world, &client, 10);
     assert_eq!(text(&group(&client).members().await.unwrap()), "ana=1");
@@ -265,7 +263,6 @@ async fn members_that_go_before_they_are_read_are_listed_again_ten_times() {
     let error = group(&client).members().await.unwrap_err();
     assert_eq!(error.client().unwrap().code(), Some(ErrorCode::NO_NODE));
     assert_eq!(world.server.pending_faults(), 0);
-    drop(ana);
 }
 
 #[tokio::test(start_paused = true)]
@@ -293,7 +290,7 @@ async fn data_that_changes_before_the_group_is_listed_is_in_the_view() {
         };
     }
     assert_eq!(text(&driven!(members.next())), "ana=1");
-    let ben = others.join("ben", "2").await.unwrap();
+    let _ben = others.join("ben", "2").await.unwrap();
     let view = {
         let mut next = Box::pin(members.next());
         drop(timeout(Duration::from_millis(1), async { driven!(next.as_mut()) }).await);
@@ -307,7 +304,6 @@ async fn data_that_changes_before_the_group_is_listed_is_in_the_view() {
     assert!(view.epoch >= view.members[0].mzxid);
     let more = async { driven!(members.next()) };
     assert!(timeout(TIMEOUT / 2, more).await.is_err(), "it was all in one view");
-    drop((ana, ben));
 }
 
 #[tokio::test(start_paused = true)]
@@ -359,14 +355,13 @@ async fn two_views_of_one_observer_have_different_epochs_though_only_data_has_ch
 async fn a_view_is_doubtful_from_a_sign_of_a_change_until_the_group_is_listed() {
     let world = World::new();
     let (_client, mut members) = observe(&world, "").await;
-    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
+    let _ana = new_group(&world).await.join("ana", "1").await.unwrap();
     settle().await;
     assert!(poll_once(Box::pin(members.next()).as_mut()).is_pending());
     assert!(members.may_be_outdated());
     assert_eq!(members.last().map(text), shows(""));
     assert_eq!(next(&mut members).await, shows("ana=1"));
     assert!(!members.may_be_outdated());
-    drop(ana);
 }
 
 #[tokio::test(start_paused = true)]
@@ -475,9 +470,8 @@ async fn members_of_kazoos_party_are_members_and_other_children_are_not() {
         raw.create(&format!("{LOCK}/{other}"), b"", &node).await.unwrap();
     }
     let group = new_group(&world).await;
-    let ana = group.try_join("a", "1").await.unwrap().expect("nobody has the id");
+    let _ana = group.try_join("a", "1").await.unwrap().expect("nobody has the id");
     let expected = format!("{hex}=theirs a=1");
     assert_eq!(text(&group.members().await.unwrap()), expected);
     assert_eq!(next(&mut group.watch()).await, Some(expected));
-    drop(ana);
 }

@@ -132,14 +132,13 @@ async fn missing_folders_are_made_also_after_the_server_has_removed_them() {
 #[tokio::test(start_paused = true)]
 async fn who_waits_and_may_no_longer_see_the_leases_is_told() {
     let (world, semaphore) = with_permits(1).await;
-    let held = semaphore.acquire().await.unwrap();
+    let _held = semaphore.acquire().await.unwrap();
     let waiting = waits(&semaphore, 1).await;
     world.hide(LEASES).await;
     let told = timeout(2 * TIMEOUT, waiting).await.expect("it is told").unwrap();
     assert_eq!(told.unwrap_err().client().unwrap().code(), Some(ErrorCode::NO_AUTH));
     settle().await;
     assert_eq!(counts(&world).0, 0, "the next one has its turn");
-    drop(held);
 }
 
 #[tokio::test(start_paused = true)]
