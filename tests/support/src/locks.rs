@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -72,6 +72,8 @@ impl Costs {
 pub struct World {
     /// The server.
     pub server: Server,
+    /// How many builders there were.
+    builders: AtomicU64,
 }
 
 impl World {
@@ -84,23 +86,26 @@ impl World {
     /// A server with other settings.
     pub fn with(config: Config) -> Self {
         let config = config.keep_history(true).max_connections_per_host(0);
-        Self { server: Server::in_memory(config) }
+        Self { server: Server::in_memory(config), builders: AtomicU64::new(0) }
     }
 
-    /// The builder of its clients.
+    /// The builder of a client, which waits as long as that client does in each run.
     pub fn builder(&self) -> ClientBuilder {
-        Client::builder().session_timeout(TIMEOUT).connector(self.server.connector())
+        let seed = self.builders.fetch_add(1, Ordering::Relaxed);
+        let builder = Client::builder().session_timeout(TIMEOUT).seed(seed);
+        builder.connector(self.server.connector())
     }
 
     /// The builder of clients of this server, and of another one once the flag is set.
     pub fn or(self: &Arc<Self>, other: &Arc<Self>) -> (ClientBuilder, Arc<AtomicBool>) {
+        let builder = self.builder();
         let (this, other, moved) = (Arc::clone(self), Arc::clone(other), Arc::default());
         let has_moved: Arc<AtomicBool> = Arc::clone(&moved);
         let connector = move |_: &Host| {
             let world = if has_moved.load(Ordering::Relaxed) { &other } else { &this };
             Ok(world.server.connect())
         };
-        (Client::builder().session_timeout(TIMEOUT).connector(connector), moved)
+        (builder.connector(connector), moved)
     }
 
     /// A client.
