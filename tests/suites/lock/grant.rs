@@ -14,7 +14,7 @@ use zk_client::{Client, Connecting, Connector, ErrorCode, Host, Transport};
 use zk_embedded::{Fault, OpCode};
 use zk_recipes::{
     DoubleBarrier, Election, Error, ErrorKind, Group, Hold, Lock, LockState, Loss, MultiGuard,
-    MultiLock, Owner, Partitioner, Permit, ReentrantLock, RwLock, Semaphore, Shard,
+    MultiLock, Owner, Partitioner, ReentrantLock, RwLock, Semaphore, Shard,
 };
 use zk_test_support::explore::settle;
 use zk_test_support::fault::Way;
@@ -48,51 +48,26 @@ const KINDS: [Kind; 10] = [
     Kind::Shard,
 ];
 
-/// Something that is held.
-trait Held: Send {
-    fn state(&self) -> LockState;
-    fn remaining(&self) -> Duration;
+/// Something that is held, as long as this is not dropped.
+struct Held {
+    /// Its state, and what remains of it.
+    look: Box<dyn Fn() -> (LockState, Duration) + Send>,
     /// The node of it, if the wait leaves a watch there.
-    fn watched(&self) -> Option<String>;
+    watched: Option<String>,
 }
 
-/// A guard that dereferences to a hold.
-struct One<G>(G);
+impl Held {
+    fn one(guard: impl Deref<Target = Hold> + Send + 'static) -> Self {
+        let watched = Some(guard.node().to_owned());
+        Self { look: Box::new(move || (guard.state(), guard.remaining())), watched }
+    }
 
-impl<G: Deref<Target = Hold> + Send> Held for One<G> {
-    fn state(&self) -> LockState {
-        self.0.state()
+    fn several(guard: impl Deref<Target = MultiGuard> + Send + 'static) -> Self {
+        Self { look: Box::new(move || (guard.state(), guard.remaining())), watched: None }
     }
-    fn remaining(&self) -> Duration {
-        self.0.remaining()
-    }
-    fn watched(&self) -> Option<String> {
-        Some(self.0.node().to_owned())
-    }
-}
 
-impl Held for MultiGuard {
     fn state(&self) -> LockState {
-        self.state()
-    }
-    fn remaining(&self) -> Duration {
-        self.remaining()
-    }
-    fn watched(&self) -> Option<String> {
-        self.locks().first().map(|hold| hold.node().to_owned())
-    }
-}
-
-impl Held for Permit {
-    fn state(&self) -> LockState {
-        MultiGuard::state(self)
-    }
-    fn remaining(&self) -> Duration {
-        MultiGuard::remaining(self)
-    }
-    fn watched(&self) -> Option<String> {
-        // The turn was watched, which is over, and not the permit.
-        None
+        (self.look)().0
     }
 }
 
@@ -115,21 +90,25 @@ impl Drop for Work {
 
 impl Kind {
     /// Waits until this is held.
-    async fn take(self, client: Client) -> Result<Box<dyn Held>, Error> {
+    async fn take(self, client: Client) -> Result<Held, Error> {
         let client = &client;
         Ok(match self {
-            Self::Lock => Box::new(One(Lock::new(client, LOCK)?.acquire().await?)),
-            Self::Read => Box::new(One(RwLock::new(client, LOCK)?.read().await?)),
-            Self::Write => Box::new(One(RwLock::new(client, LOCK)?.write().await?)),
-            Self::Multi => Box::new(MultiLock::new(client, [LOCK, "/locks/two"])?.acquire().await?),
-            Self::Reentrant => {
-                let lock = ReentrantLock::new(client, LOCK)?;
-                Box::new(One(lock.acquire(&Owner::new()).await?))
+            Self::Lock => Held::one(Lock::new(client, LOCK)?.acquire().await?),
+            Self::Read => Held::one(RwLock::new(client, LOCK)?.read().await?),
+            Self::Write => Held::one(RwLock::new(client, LOCK)?.write().await?),
+            Self::Multi => {
+                let guard = MultiLock::new(client, [LOCK, "/locks/two"])?.acquire().await?;
+                let watched = guard.locks().first().map(|hold| hold.node().to_owned());
+                Held { watched, ..Held::several(Box::new(guard)) }
             }
-            Self::Semaphore => Box::new(Semaphore::new(client, LOCK, 1)?.acquire().await?),
-            Self::Election => Box::new(One(Election::new(client, LOCK)?.campaign().await?)),
-            Self::Group => Box::new(One(Group::new(client, LOCK)?.join("one", "").await?)),
-            Self::Round => Box::new(One(DoubleBarrier::new(client, LOCK, 2)?.enter().await?)),
+            Self::Reentrant => {
+                Held::one(ReentrantLock::new(client, LOCK)?.acquire(&Owner::new()).await?)
+            }
+            // The turn was watched, which is over, and not the permit.
+            Self::Semaphore => Held::several(Semaphore::new(client, LOCK, 1)?.acquire().await?),
+            Self::Election => Held::one(Election::new(client, LOCK)?.campaign().await?),
+            Self::Group => Held::one(Group::new(client, LOCK)?.join("one", "").await?),
+            Self::Round => Held::one(DoubleBarrier::new(client, LOCK, 2)?.enter().await?),
             Self::Shard => {
                 let partitioner = Partitioner::new(client, LOCK, ["one"])?.delay(Duration::ZERO);
                 let (begun, mut shards) = mpsc::unbounded_channel();
@@ -142,7 +121,7 @@ impl Kind {
                     error
                 });
                 tokio::select! {
-                    Some(shard) = shards.recv() => Box::new(One(Work(shard, running))),
+                    Some(shard) = shards.recv() => Held::one(Work(shard, running)),
                     error = &mut running => return Err(error.unwrap()),
                 }
             }
@@ -150,7 +129,7 @@ impl Kind {
     }
 
     /// Makes others wait for what this takes, until it is dropped.
-    async fn block(self, client: Client) -> Option<Box<dyn Held>> {
+    async fn block(self, client: Client) -> Option<Held> {
         let held = match self {
             // The second party lets the first one in.
             Self::Round => return None,
@@ -159,7 +138,7 @@ impl Kind {
                 let folder = Partitioner::new(&client, LOCK, ["one"]).unwrap();
                 let path = format!("{}/shards/one", folder.path());
                 let lock = Lock::new(&client, &path).unwrap();
-                return Some(Box::new(One(lock.acquire().await.unwrap())));
+                return Some(Held::one(lock.acquire().await.unwrap()));
             }
             kind => kind.take(client).await,
         };
@@ -167,7 +146,7 @@ impl Kind {
     }
 
     /// Begins to wait in a task.
-    fn waits(self, client: &Client) -> JoinHandle<Result<Box<dyn Held>, Error>> {
+    fn waits(self, client: &Client) -> JoinHandle<Result<Held, Error>> {
         tokio::spawn(self.take(client.clone()))
     }
 }
@@ -231,7 +210,8 @@ async fn lasts(kind: Kind, wait: Duration, delay: Duration) {
     // A member of a partitioner has a lease already, and its next proof is on the way.
     let is_sure = delay < TIMEOUT / 7 && kind != Kind::Shard;
     let least = if is_sure { TIMEOUT * 3 / 10 } else { Duration::ZERO };
-    assert!(held.remaining() >= least, "{what}: {:?}", held.remaining());
+    let (_, remaining) = (held.look)();
+    assert!(remaining >= least, "{what}: {remaining:?}");
     for _ in 0..40 {
         sleep(TIMEOUT / 10).await;
         assert_eq!(held.state(), LockState::Held, "{what}");
@@ -296,8 +276,8 @@ async fn the_first_answer_knows_that_the_node_is_gone_if_the_wait_has_left_a_wat
         drop(held);
         let other = (kind == Kind::Round).then(|| kind.waits(&holder));
         let held = waiting.await.unwrap().unwrap();
-        if let Some(node) = held.watched() {
-            world.client().await.delete(&node, None).await.unwrap();
+        if let Some(node) = &held.watched {
+            world.client().await.delete(node, None).await.unwrap();
             settle().await;
             // The partitioner has heard of it as well, and has released the shard.
             let loss = if kind == Kind::Shard { Loss::Released } else { Loss::NodeDeleted };

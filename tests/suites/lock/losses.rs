@@ -27,6 +27,19 @@ enum Held {
     Multi(MultiGuard),
 }
 
+/// Does the same to any guard.
+macro_rules! each {
+    ($held:expr, |$guard:ident| $act:expr) => {
+        match $held {
+            Held::Lock($guard) => $act,
+            Held::Read($guard) => $act,
+            Held::Write($guard) => $act,
+            Held::Reentrant($guard) => $act,
+            Held::Multi($guard) => $act,
+        }
+    };
+}
+
 /// The number of kinds.
 const KINDS: usize = 6;
 
@@ -54,55 +67,24 @@ impl Held {
     }
 
     fn state(&self) -> LockState {
-        match self {
-            Self::Lock(guard) => guard.state(),
-            Self::Read(guard) => guard.state(),
-            Self::Write(guard) => guard.state(),
-            Self::Reentrant(guard) => guard.state(),
-            Self::Multi(guard) => guard.state(),
-        }
+        each!(self, |guard| guard.state())
     }
 
     async fn verify(&self) -> Result<(), Error> {
-        match self {
-            Self::Lock(guard) => guard.verify().await,
-            Self::Read(guard) => guard.verify().await,
-            Self::Write(guard) => guard.verify().await,
-            Self::Reentrant(guard) => guard.verify().await,
-            Self::Multi(guard) => guard.fenced(()).await,
-        }
+        each!(self, |guard| guard.verify().await)
     }
 
     async fn write(&self, data: &[u8]) -> Result<(), Error> {
         let op = Op::set_data("/data", data, None);
-        let stat = match self {
-            Self::Lock(guard) => guard.fenced(op).await,
-            Self::Read(guard) => guard.fenced(op).await,
-            Self::Write(guard) => guard.fenced(op).await,
-            Self::Reentrant(guard) => guard.fenced(op).await,
-            Self::Multi(guard) => guard.fenced(op).await,
-        };
-        stat.map(drop)
+        each!(self, |guard| guard.fenced(op).await.map(drop))
     }
 
     async fn run(&self, work: impl Future<Output = ()>) -> Result<(), Error> {
-        match self {
-            Self::Lock(guard) => guard.run(work).await,
-            Self::Read(guard) => guard.run(work).await,
-            Self::Write(guard) => guard.run(work).await,
-            Self::Reentrant(guard) => guard.run(work).await,
-            Self::Multi(guard) => guard.run(work).await,
-        }
+        each!(self, |guard| guard.run(work).await)
     }
 
     async fn release(self) -> Result<Release, Error> {
-        match self {
-            Self::Lock(guard) => guard.release().await,
-            Self::Read(guard) => guard.release().await,
-            Self::Write(guard) => guard.release().await,
-            Self::Reentrant(guard) => guard.release().await,
-            Self::Multi(guard) => guard.release().await,
-        }
+        each!(self, |guard| guard.release().await)
     }
 }
 
