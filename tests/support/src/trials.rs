@@ -308,7 +308,10 @@ async fn tree(Clients { keeper, other, .. }: Clients) -> Result<()> {
     let mut status = tree.status();
     status.wait_for(|status| status.freshness == Freshness::Current).await?;
     for leaf in ["/a", "/b", "/c"] {
+        status.mark_unchanged();
         other.create(leaf, b"", &PLAIN).await?;
+        // The change is told, also if it is there already.
+        status.changed().await?;
         status.wait_for(|_| tree.get(leaf).is_some()).await?;
     }
     following.abort();
