@@ -173,13 +173,7 @@ impl Job {
             _ => (Patience::Waits, u64::MAX),
         };
         self.trial.note(|| format!("{who} asks for {what}: {patience:?}, {polls}"));
-        let asked = async {
-            match patience {
-                Patience::Waits => acquire.await.map(Some),
-                Patience::Within(time) => in_time(acquire_within(time).await),
-                Patience::Tries => try_acquire.await,
-            }
-        };
+        let asked = patience.ask(acquire, |time| in_time(acquire_within(time)), try_acquire);
         let got = self.get(&request, polls, asked).await?;
         if got.is_none() {
             self.trial.count("acquires cancelled");

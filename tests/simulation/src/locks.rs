@@ -40,9 +40,28 @@ pub(super) enum Patience {
     Tries,
 }
 
+impl Patience {
+    /// Asks in one of three ways for a guard: that is `None` if the time was over before, or if
+    /// somebody else holds the lock.
+    pub(super) async fn ask<G, F: Future<Output = Result<Option<G>, Error>>>(
+        self,
+        acquire: impl Future<Output = Result<G, Error>>,
+        acquire_within: impl FnOnce(Duration) -> F,
+        try_acquire: impl Future<Output = Result<Option<G>, Error>>,
+    ) -> Result<Option<G>, Error> {
+        match self {
+            Self::Waits => acquire.await.map(Some),
+            Self::Within(time) => acquire_within(time).await,
+            Self::Tries => try_acquire.await,
+        }
+    }
+}
+
 /// The guard, or `None` if the time was over before.
-pub(super) fn in_time<G>(acquired: Result<G, Error>) -> Result<Option<G>, Error> {
-    match acquired {
+pub(super) async fn in_time<G>(
+    acquire: impl Future<Output = Result<G, Error>>,
+) -> Result<Option<G>, Error> {
+    match acquire.await {
         Err(error) if error.kind() == ErrorKind::TimedOut => Ok(None),
         acquired => acquired.map(Some),
     }
@@ -84,37 +103,27 @@ impl AnyLock {
         patience: Patience,
     ) -> Result<Option<AnyGuard>, Error> {
         Ok(match (self, role) {
-            (Self::Plain(lock), _) => match patience {
-                Patience::Waits => Some(lock.acquire().await?),
-                Patience::Within(time) => in_time(lock.acquire_within(time).await)?,
-                Patience::Tries => lock.try_acquire().await?,
-            }
-            .map(AnyGuard::Plain),
-            (Self::Rw(lock), Role::Shared) => match patience {
-                Patience::Waits => Some(lock.read().await?),
-                Patience::Within(time) => in_time(lock.within(time, lock.read()).await)?,
-                Patience::Tries => lock.try_read().await?,
-            }
-            .map(AnyGuard::Reads),
-            (Self::Rw(lock), Role::Exclusive) => match patience {
-                Patience::Waits => Some(lock.write().await?),
-                Patience::Within(time) => in_time(lock.within(time, lock.write()).await)?,
-                Patience::Tries => lock.try_write().await?,
-            }
-            .map(AnyGuard::Writes),
+            (Self::Plain(lock), _) => patience
+                .ask(lock.acquire(), |it| in_time(lock.acquire_within(it)), lock.try_acquire())
+                .await?
+                .map(AnyGuard::Plain),
+            (Self::Rw(lock), Role::Shared) => patience
+                .ask(lock.read(), |it| in_time(lock.within(it, lock.read())), lock.try_read())
+                .await?
+                .map(AnyGuard::Reads),
+            (Self::Rw(lock), Role::Exclusive) => patience
+                .ask(lock.write(), |it| in_time(lock.within(it, lock.write())), lock.try_write())
+                .await?
+                .map(AnyGuard::Writes),
             (Self::Reentrant(lock), _) => request_reentrant(lock, owner, patience).await?,
-            (Self::ReentrantRw(lock), Role::Shared) => match patience {
-                Patience::Waits => Some(lock.read(owner).await?),
-                Patience::Within(time) => within(time, lock.read(owner)).await?,
-                Patience::Tries => lock.try_read(owner).await?,
-            }
-            .map(AnyGuard::Reentrant),
-            (Self::ReentrantRw(lock), Role::Exclusive) => match patience {
-                Patience::Waits => Some(lock.write(owner).await?),
-                Patience::Within(time) => within(time, lock.write(owner)).await?,
-                Patience::Tries => lock.try_write(owner).await?,
-            }
-            .map(AnyGuard::Reentrant),
+            (Self::ReentrantRw(lock), Role::Shared) => patience
+                .ask(lock.read(owner), |it| within(it, lock.read(owner)), lock.try_read(owner))
+                .await?
+                .map(AnyGuard::Reentrant),
+            (Self::ReentrantRw(lock), Role::Exclusive) => patience
+                .ask(lock.write(owner), |it| within(it, lock.write(owner)), lock.try_write(owner))
+                .await?
+                .map(AnyGuard::Reentrant),
             (Self::Keyed(locks), _) => {
                 // Nothing is kept that is not in use, so that another key lets go of this one.
                 drop(locks.lock("another")?);
@@ -149,11 +158,8 @@ async fn request_reentrant(
     owner: &Owner,
     patience: Patience,
 ) -> Result<Option<AnyGuard>, Error> {
-    let guard = match patience {
-        Patience::Waits => Some(lock.acquire(owner).await?),
-        Patience::Within(time) => in_time(lock.within(time, lock.acquire(owner)).await)?,
-        Patience::Tries => lock.try_acquire(owner).await?,
-    };
+    let waits = |time| in_time(lock.within(time, lock.acquire(owner)));
+    let guard = patience.ask(lock.acquire(owner), waits, lock.try_acquire(owner)).await?;
     Ok(guard.map(AnyGuard::Reentrant))
 }
 
