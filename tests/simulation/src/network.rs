@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use zk_embedded::{Config, ConnectionId, ErrorCode, Fault, Zxid};
+use zk_embedded::{Config, ConnectionId, Core, ErrorCode, Fault, Zxid};
 use zk_inputs::Random;
 use zk_proto::WatcherEvent;
 
@@ -220,6 +220,7 @@ impl World {
 }
 
 impl OneServer for World {
+    type Machine = Core;
     type Party = Party;
     type Own = Own;
     type Flight = Bytes;

@@ -1,4 +1,5 @@
-//! One server and the connections to it, on virtual time, which all worlds with one server share.
+//! The servers and the connections to them, on virtual time, which all worlds share. Most worlds
+//! have one server.
 //!
 //! What is sent waits on an agenda until it arrives, and each direction of a connection keeps its
 //! order. The server is only its state machine, so that nothing happens that is not on the agenda
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use tokio::io::ReadBuf;
 use zk_client::Host;
-use zk_embedded::{Config, ConnectionId, Core};
+use zk_embedded::{Config, ConnectionId, Core, Machine};
 
 use crate::agenda::Agenda;
 use crate::clock::now;
@@ -37,8 +38,8 @@ pub enum Way {
 
 /// The server and the connections to it.
 pub struct Net<W: OneServer> {
-    /// The server.
-    pub core: Core,
+    /// The server, or the ensemble.
+    pub core: W::Machine,
     /// The connections that one of both sides still has.
     pub links: BTreeMap<ConnectionId, Link<W>>,
     /// What is to happen.
@@ -89,6 +90,9 @@ pub enum Due<W: OneServer> {
 
 /// What makes a world different from another one: who its clients are, and what goes wrong.
 pub trait OneServer: Sized + Send + 'static {
+    /// The server, or the ensemble.
+    type Machine: Machine;
+
     /// A client.
     type Party: Copy + PartialEq + Send + Sync + 'static;
 
@@ -106,6 +110,11 @@ pub trait OneServer: Sized + Send + 'static {
 
     /// The server and the connections to it.
     fn net(&mut self) -> &mut Net<Self>;
+
+    /// Which server of an ensemble has this name.
+    fn server(&self, _: &Host) -> usize {
+        0
+    }
 
     /// Draws the result of an attempt to connect, and how long it takes.
     fn dial(&mut self, party: Self::Party) -> (Reception, Duration);
@@ -138,7 +147,7 @@ pub trait OneServer: Sized + Send + 'static {
 
     /// The server does what is due by its clock.
     fn keep_time(&mut self) {
-        self.serve(Core::handle_timeout);
+        self.serve(|core, now| core.handle_timeout(now));
     }
 
     /// How many bytes are accepted that a client writes.
@@ -159,7 +168,7 @@ pub trait OneServer: Sized + Send + 'static {
 /// What happens in every world.
 pub trait Traffic: OneServer {
     /// Calls the server, and sends its output.
-    fn serve<R>(&mut self, act: impl FnOnce(&mut Core, Instant) -> R) -> R {
+    fn serve<R>(&mut self, act: impl FnOnce(&mut Self::Machine, Instant) -> R) -> R {
         let result = act(&mut self.net().core, now());
         self.acted();
         while let Some(id) = self.net().core.poll_ready() {
@@ -323,10 +332,16 @@ pub trait Traffic: OneServer {
 
 impl<W: OneServer> Traffic for W {}
 
-impl<W: OneServer> Net<W> {
+impl<W: OneServer<Machine = Core>> Net<W> {
     /// A server to which nobody is connected.
     pub fn new(config: Config) -> Self {
-        let core = Core::new(config, now(), WALL);
+        Self::of(Core::new(config, now(), WALL))
+    }
+}
+
+impl<W: OneServer> Net<W> {
+    /// Servers to which nobody is connected.
+    pub fn of(core: W::Machine) -> Self {
         Self { core, links: BTreeMap::new(), agenda: Agenda::default() }
     }
 }
@@ -393,9 +408,10 @@ impl<W: OneServer> Network for W {
         OneServer::dial(self, party)
     }
 
-    fn connect(&mut self, party: W::Party, _: &Host) -> ConnectionId {
+    fn connect(&mut self, party: W::Party, host: &Host) -> ConnectionId {
+        let server = self.server(host);
         let peer = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 50_000);
-        let id = self.serve(|core, now| core.handle_connection(now, peer));
+        let id = self.serve(|core, now| core.handle_connection(now, server, peer));
         let own = self.connected(id, party);
         let link = Link {
             party,

@@ -7,8 +7,10 @@ use zk_client::{
     Acl, Client, ClientBuilder, CreateOptions, ErrorKind, EventType, Op, Outcome, SessionState,
     StreamEvent, WatchMode,
 };
-use zk_embedded::{Config, Core, Ensemble, Fault, OpCode, SessionId, Zxid};
-use zk_proto::{CloseSessionRequest, ConnectRequest, CreateMode, SyncRequest, Text};
+use zk_embedded::{Config, Core, Ensemble, ErrorCode, Fault, OpCode, SessionId, Zxid};
+use zk_proto::{
+    CloseSessionRequest, ConnectRequest, CreateMode, Decode, Reader, ReplyHeader, SyncRequest, Text,
+};
 use zk_test_support::peer::Clock;
 use zk_test_support::raw::{RawClient, create, exists, get_data, hello, set_data};
 
@@ -292,6 +294,72 @@ async fn a_write_over_the_old_connection_of_a_moved_session_closes_it() {
     }
 }
 
+/// As in real servers, which know a waiting request by its session and its xid.
+#[tokio::test(start_paused = true)]
+async fn two_clients_of_one_session_may_take_each_other_s_answers() {
+    let ensemble = ensemble(3);
+    let mut before = raw(&ensemble, 1, hello(TIMEOUT)).await.unwrap();
+    let mut after = raw(&ensemble, 2, before.resume()).await.unwrap();
+    ensemble.set_call_lag(1, MS(500));
+    let clock = Clock::start();
+    let xid = before.send(&create("/before", CreateMode::PERSISTENT)).await;
+    settle().await;
+    assert_eq!(after.send(&create("/after", CreateMode::PERSISTENT)).await, xid);
+    let answer = before.frame().await.unwrap();
+    assert_eq!(after.frame().await.unwrap(), answer);
+    assert!(clock.elapsed() < MS(500));
+    // Its own request arrives later, and is refused.
+    assert_eq!(before.hear().await, "closed");
+    assert_eq!(clock.elapsed(), MS(500));
+    assert!(has(&ensemble, 0, "/after") && !has(&ensemble, 0, "/before"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_reports_the_sessions_that_it_has_heard_every_half_tick() {
+    let ensemble = ensemble(3);
+    let mut client = raw(&ensemble, 1, hello(TIMEOUT)).await.unwrap();
+    let clock = Clock::start();
+    let session = client.session;
+    let deadline = || ensemble.member(0, |leader| leader.session_deadline(session)).unwrap();
+    let (opened, lag) = (deadline(), MS(1500));
+    ensemble.set_call_lag(1, lag);
+    tokio::time::sleep(MS(2200)).await;
+    client.ping().await;
+    tokio::time::sleep(MS(800) + lag - MS(1)).await;
+    assert_eq!((clock.elapsed(), deadline()), (MS(4499), opened));
+    tokio::time::sleep(MS(2)).await;
+    assert_eq!(deadline(), opened.map(|at| at + MS(4000)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_may_refuse_by_itself_what_its_own_access_list_forbids() {
+    for is_eager in [false, true] {
+        let ensemble = ensemble(3);
+        let writer = at(&ensemble, 0).await;
+        let closed = PERSISTENT.with_acl(Acl::READ_ONLY);
+        writer.create("/closed", b"", &closed).await.unwrap();
+        let mut client = raw(&ensemble, 1, hello(TIMEOUT)).await.unwrap();
+        ensemble.set_eager_acl_check(is_eager);
+        ensemble.set_call_lag(1, MS(500));
+        let allowed = client.send(&create("/open", CreateMode::PERSISTENT)).await;
+        let forbidden = [
+            client.send(&create("/closed/a", CreateMode::PERSISTENT)).await,
+            client.send(&set_data("/closed")).await,
+        ];
+        let mut order = Vec::new();
+        for _ in 0..3 {
+            let frame = client.frame().await.unwrap();
+            let header = ReplyHeader::decode(&mut Reader::new(&frame)).unwrap();
+            let is_refused = header.error == ErrorCode::NO_AUTH;
+            assert_eq!(is_refused, forbidden.contains(&header.xid.0));
+            assert_eq!(header.zxid == Zxid(0), is_refused && is_eager);
+            order.push(header.xid.0);
+        }
+        let place = if is_eager { 2 } else { 0 };
+        assert_eq!(order.iter().position(|xid| *xid == allowed), Some(place));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_resume_at_the_same_member_closes_the_old_connection_there() {
     let ensemble = ensemble(3);
@@ -358,14 +426,17 @@ async fn a_request_that_waits_at_a_member_that_is_cut_off_is_carried_out_later()
 #[tokio::test(start_paused = true)]
 async fn a_member_that_is_cut_off_gives_up_after_five_ticks() {
     let ensemble = ensemble(3);
-    let mut inside = raw(&ensemble, 1, hello(TIMEOUT)).await.unwrap();
-    ensemble.cut(1);
-    let clock = Clock::start();
-    assert_eq!(inside.hear().await, "closed");
-    assert_eq!(clock.elapsed(), NOTICED);
-    assert!(raw(&ensemble, 1, hello(TIMEOUT)).await.is_none());
-    ensemble.heal(1);
-    assert!(raw(&ensemble, 1, hello(TIMEOUT)).await.is_some());
+    for time in [NOTICED, MS(300)] {
+        let mut inside = raw(&ensemble, 1, hello(TIMEOUT)).await.unwrap();
+        ensemble.cut(1);
+        let clock = Clock::start();
+        assert_eq!(inside.hear().await, "closed");
+        assert_eq!(clock.elapsed(), time);
+        assert!(raw(&ensemble, 1, hello(TIMEOUT)).await.is_none());
+        ensemble.heal(1);
+        assert!(raw(&ensemble, 1, hello(TIMEOUT)).await.is_some());
+        ensemble.set_give_up_after(MS(300));
+    }
 }
 
 #[tokio::test(start_paused = true)]

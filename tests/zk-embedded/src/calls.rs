@@ -1,9 +1,10 @@
 //! What a member of an ensemble asks its leader for.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_proto::SessionId;
+use zk_proto::{OpCode, SessionId, Xid};
 
 use crate::connection::{Connection, ConnectionId};
 
@@ -16,6 +17,17 @@ pub(crate) struct Member {
     pub(crate) followers: usize,
     /// What it has asked the leader for, oldest first.
     pub(crate) calls: Vec<Call>,
+    /// The ids of the sessions whose clients have sent something since it last told the leader.
+    pub(crate) heard: BTreeSet<i64>,
+    /// Whether it refuses by itself the writes that its own copy of an access list forbids.
+    pub(crate) checks_early: bool,
+}
+
+/// A request on which the leader has to decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    pub(crate) op: OpCode,
+    pub(crate) xid: Xid,
 }
 
 /// What a server asks the leader of its ensemble for. The leader asks itself in the same way.
@@ -27,8 +39,8 @@ pub(crate) enum Call {
     Resume { connection: ConnectionId, session: SessionId, timeout: Duration },
     /// To carry out a request.
     Request { connection: ConnectionId, session: SessionId, caller: Box<Connection>, frame: Bytes },
-    /// To start the timeout of a session anew.
-    Touch(SessionId),
+    /// To start the timeouts of these sessions anew.
+    Touch(BTreeSet<i64>),
     /// To end a session.
     End(SessionId),
 }

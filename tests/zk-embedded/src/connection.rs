@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use zk_proto::{Encode, OpCode, SessionId, Xid, Zxid, frame};
 
 use crate::access::Identities;
+use crate::calls::Question;
 use crate::fault::Effect;
 use crate::mutation::{Mutation, corrupt};
 
@@ -28,8 +29,8 @@ impl ConnectionId {
     /// The bits above these are the index of the member of an ensemble that has the connection.
     pub(crate) const MEMBER_SHIFT: u32 = 48;
 
-    /// The index of the member that has the connection.
-    pub(crate) fn member(self) -> usize {
+    /// Returns the index of the member of an ensemble that has the connection.
+    pub fn member(self) -> usize {
         (self.0 >> Self::MEMBER_SHIFT) as usize
     }
 }
@@ -60,9 +61,9 @@ pub(crate) struct Connection {
     pub(crate) outbox: Outbox,
     /// Set while this connection's server is cut off from its ensemble.
     pub(crate) partition: Option<Partition>,
-    /// The operation that the leader of the ensemble was asked for. The connection's other requests
+    /// The request that the leader of the ensemble was asked for. The connection's other requests
     /// wait behind it.
-    pub(crate) asked: Option<OpCode>,
+    pub(crate) asked: Option<Question>,
     pub(crate) waiting: Waiting,
     /// The fault that takes effect with the reply to the current request. A delay is stored as the
     /// time at which it ends.

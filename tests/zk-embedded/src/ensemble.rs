@@ -228,6 +228,24 @@ impl Ensemble {
         self.command(|core, now| core.set_lag(now, member, lag));
     }
 
+    /// Sets how long what a member asks the leader for is on its way: see
+    /// [`EnsembleCore::set_call_lag`].
+    pub fn set_call_lag(&self, member: usize, lag: Duration) {
+        self.command(|core, now| core.set_call_lag(now, member, lag));
+    }
+
+    /// Sets how long a member that is cut off goes on serving: see
+    /// [`EnsembleCore::set_give_up_after`].
+    pub fn set_give_up_after(&self, time: Duration) {
+        self.command(|core, _| core.set_give_up_after(time));
+    }
+
+    /// Sets whether members refuse by themselves what their own copy of an access list forbids: see
+    /// [`EnsembleCore::set_eager_acl_check`].
+    pub fn set_eager_acl_check(&self, enabled: bool) {
+        self.command(|core, _| core.set_eager_acl_check(enabled));
+    }
+
     /// Lets a member apply everything now, in spite of its lag: see [`EnsembleCore::catch_up`].
     pub fn catch_up(&self, member: usize) {
         self.command(|core, now| core.catch_up(now, member));

@@ -34,11 +34,16 @@ const EPOCH_SHIFT: u32 = 32;
 pub struct EnsembleCore {
     pub(crate) start: Instant,
     pub(crate) give_up_after: Duration,
+    /// When the members next tell the leader which sessions they have heard.
+    pub(crate) next_report: Duration,
+    /// How often they do: every half tick.
+    pub(crate) report_interval: Duration,
     pub(crate) members: Vec<Seat>,
     pub(crate) leader: usize,
     pub(crate) epoch: i64,
     /// The member at which the client of a session is.
     pub(crate) owners: HashMap<SessionId, usize>,
+    pub(crate) moved_writes: u64,
     /// Whether members without a quorum serve reads.
     pub(crate) read_only_mode: bool,
 }
@@ -60,6 +65,8 @@ impl EnsembleCore {
                 core,
                 lag: Duration::ZERO,
                 queue: VecDeque::new(),
+                call_lag: Duration::ZERO,
+                calls: VecDeque::new(),
                 is_cut: false,
                 is_stopped: false,
                 lost_since: None,
@@ -68,11 +75,14 @@ impl EnsembleCore {
         });
         let mut ensemble = Self {
             start: now,
+            next_report: Duration::ZERO,
+            report_interval: (config.tick_time / 2).max(Duration::from_millis(1)),
             give_up_after: config.tick_time.saturating_mul(SYNC_LIMIT),
             members: members.collect(),
             leader: 0,
             epoch: 0,
             owners: HashMap::new(),
+            moved_writes: 0,
             read_only_mode: false,
         };
         ensemble.elect(now, 0);
@@ -111,6 +121,7 @@ impl EnsembleCore {
 
     /// Handles bytes that a client has sent: see [`Core::handle_input`].
     pub fn handle_input(&mut self, now: Instant, id: ConnectionId, input: &mut BytesMut) {
+        self.report(now);
         match self.members.get_mut(id.member()) {
             Some(seat) => seat.core.handle_input(now, id, input),
             None => input.clear(),
@@ -130,6 +141,7 @@ impl EnsembleCore {
     /// Beside what a [`Core`] does, transactions are applied whose time has come, and members that
     /// were cut off for long enough give up.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.report(now);
         for seat in &mut self.members {
             seat.core.handle_timeout(now);
         }
@@ -143,7 +155,10 @@ impl EnsembleCore {
             let next = next.and_then(|(sent, _)| sent.checked_add(seat.lag));
             let gives_up = seat.lost_since.filter(|_| seat.is_serving());
             let gives_up = gives_up.map(|since| since + self.give_up_after);
-            let own = [next, gives_up].map(|due| self.start.checked_add(due?));
+            let call = seat.calls.front().filter(|_| self.has_quorum(index));
+            let call = call.and_then(|(sent, _)| sent.checked_add(seat.call_lag));
+            let report = seat.has_heard().then_some(self.next_report);
+            let own = [next, gives_up, call, report].map(|due| self.start.checked_add(due?));
             own.into_iter().chain([seat.core.poll_timeout()]).flatten()
         });
         due.min()
@@ -203,6 +218,33 @@ impl EnsembleCore {
         self.settle(now);
     }
 
+    /// Sets how long what a member asks the leader for is on its way: not at all by default.
+    ///
+    /// These are the writes and syncs of its clients, their handshakes, and the report of the
+    /// sessions that it has heard, which it makes every half tick. `Duration::MAX` stands for never,
+    /// until another lag is set. The leader's own lag does nothing.
+    pub fn set_call_lag(&mut self, now: Instant, member: usize, lag: Duration) {
+        if let Some(seat) = self.members.get_mut(member) {
+            seat.call_lag = lag;
+        }
+        self.settle(now);
+    }
+
+    /// Sets how long a member that is cut off goes on serving: five ticks by default.
+    pub fn set_give_up_after(&mut self, time: Duration) {
+        self.give_up_after = time;
+    }
+
+    /// Sets whether members refuse by themselves what their own copy of an access list forbids.
+    ///
+    /// This is `zookeeper.enableEagerACLCheck`, which is off by default. Such a refusal comes at
+    /// once, ahead of the replies to earlier requests, and with zxid 0.
+    pub fn set_eager_acl_check(&mut self, enabled: bool) {
+        for seat in &mut self.members {
+            seat.member().checks_early = enabled;
+        }
+    }
+
     /// Applies everything that the leader has sent to a member until now, in spite of its lag.
     ///
     /// It does nothing while the member is cut off.
@@ -232,7 +274,7 @@ impl EnsembleCore {
         if let Some(seat) = self.members.get_mut(member) {
             (seat.is_stopped, seat.is_stale) = (true, true);
             seat.core.set_serving(now, false);
-            seat.core.state.forget_calls();
+            seat.forget_calls();
         }
         self.settle(now);
     }
@@ -312,6 +354,11 @@ impl EnsembleCore {
     /// Returns the sessions that have not ended, ordered by their ids.
     pub fn sessions(&self) -> Vec<SessionId> {
         self.member(self.leader).map(Core::sessions).unwrap_or_default()
+    }
+
+    /// Returns how many writes were refused because their session had moved to another member.
+    pub fn moved_writes(&self) -> u64 {
+        self.moved_writes
     }
 
     /// Returns every change since the start, if [`Config::keep_history`] is set, else nothing.

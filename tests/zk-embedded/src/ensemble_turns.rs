@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tracing::debug;
-use zk_proto::{Decode, OpCode, Reader, RequestHeader, Zxid};
+use zk_proto::{Decode, OpCode, Reader, RequestHeader, SessionId, Zxid};
 
 use crate::calls::Call;
-use crate::connection::ConnectionId;
 use crate::core::Core;
 use crate::ensemble_core::EnsembleCore;
 use crate::member::Message;
@@ -44,15 +43,17 @@ impl EnsembleCore {
         loop {
             let mut is_done = true;
             for member in 0..self.members.len() {
-                let Some(seat) = self.members.get(member).filter(|_| self.has_quorum(member))
-                else {
+                let has_quorum = self.has_quorum(member);
+                let Some(seat) = self.members.get_mut(member) else {
                     continue;
                 };
+                seat.send_calls(time);
+                if !has_quorum {
+                    continue;
+                }
                 let lag = seat.lag;
                 is_done &= !self.deliver(time, member, lag);
-                let seat = self.members.get_mut(member);
-                let calls = seat.map(|seat| std::mem::take(&mut seat.member().calls));
-                for call in calls.unwrap_or_default() {
+                while let Some(call) = self.next_call(time, member) {
                     is_done = false;
                     self.handle_call(time, member, call);
                 }
@@ -60,6 +61,17 @@ impl EnsembleCore {
             if is_done {
                 return;
             }
+        }
+    }
+
+    /// Lets the members tell the leader which sessions they have heard, if half a tick has passed.
+    /// Called before they hear anything else.
+    pub(crate) fn report(&mut self, now: Instant) {
+        let time = self.elapsed(now);
+        if self.next_report <= time {
+            let past = time.as_nanos() / self.report_interval.as_nanos();
+            self.next_report = self.report_interval.saturating_mul(past as u32 + 1);
+            self.members.iter_mut().for_each(|seat| seat.core.state.report());
         }
     }
 
@@ -79,7 +91,7 @@ impl EnsembleCore {
             {
                 debug!(member, "gives up");
                 seat.is_stale = true;
-                seat.core.state.forget_calls();
+                seat.forget_calls();
                 match self.read_only_mode {
                     true => seat.core.set_read_only(now, true),
                     false => seat.core.set_serving(now, false),
@@ -104,7 +116,7 @@ impl EnsembleCore {
             return;
         };
         seat.core.disconnect_all();
-        seat.core.state.forget_calls();
+        seat.forget_calls();
         for (_, message) in std::mem::take(&mut seat.queue) {
             if matches!(message, Message::Commit(_)) {
                 seat.core.state.handle_message(time, message);
@@ -132,6 +144,13 @@ impl EnsembleCore {
             }
         }
         any
+    }
+
+    /// Takes the next call of a member that the leader gets now.
+    fn next_call(&mut self, time: Duration, member: usize) -> Option<Call> {
+        let leads = member == self.leader;
+        let seat = self.members.get_mut(member)?;
+        seat.next_call(time, if leads { Duration::ZERO } else { seat.call_lag })
     }
 
     /// Handles what a member asks the leader for.
@@ -184,26 +203,20 @@ impl EnsembleCore {
                 let owner = *self.owners.entry(session).or_insert(member);
                 if owner != member && !is_closing {
                     state.lead_failure(time);
+                    self.moved_writes += 1;
                     self.distribute(time);
                     return self.tell(time, member, Message::Moved(connection));
                 }
-                if member == self.leader {
-                    // A request that is served late has no connection.
-                    match connection {
-                        ConnectionId::NOBODY => {
-                            state.lead_request(time, session, *caller, &frame);
-                        }
-                        id => state.handle_decided(time, id, session, &frame),
-                    }
-                    return self.distribute(time);
-                }
                 let done = state.lead_request(time, session, *caller, &frame);
                 self.distribute(time);
-                self.tell(time, member, Message::Done(connection, done));
+                for member in 0..self.members.len() {
+                    self.tell(time, member, Message::Done(session, done.clone()));
+                }
             }
-            Call::Touch(session) => {
+            Call::Touch(sessions) => {
                 if let Some(leader) = self.lead() {
-                    leader.core.state.sessions.touch(session, time);
+                    let known = &mut leader.core.state.sessions;
+                    sessions.into_iter().for_each(|session| known.touch(SessionId(session), time));
                 }
             }
             Call::End(session) => {

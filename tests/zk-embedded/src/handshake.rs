@@ -8,7 +8,7 @@ use zk_proto::{
     SessionId, Xid, Zxid,
 };
 
-use crate::calls::Call;
+use crate::calls::{Call, Question};
 use crate::connection::{Connection, ConnectionId};
 use crate::fault::{Effect, RequestInfo};
 use crate::manner::Deviation;
@@ -176,7 +176,7 @@ impl State {
             }
         };
         if let (Some(member), Some(one)) = (&mut self.member, self.connections.get_mut(id)) {
-            one.asked = Some(OpCode::CREATE_SESSION);
+            one.asked = Some(Question { op: OpCode::CREATE_SESSION, xid: Xid(0) });
             member.calls.push(call);
         }
     }

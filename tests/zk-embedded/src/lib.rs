@@ -214,6 +214,7 @@ pub use crate::history::{Change, Commit};
 pub use crate::manner::{Deviation, Manner};
 pub use crate::mutation::Mutation;
 pub use crate::server::Server;
+pub use crate::shared::Machine;
 pub use crate::snapshot::SnapshotError;
 
 pub use zk_proto::{ErrorCode, OpCode, SessionId, Stat, WatcherType, Zxid};

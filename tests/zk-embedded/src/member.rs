@@ -8,12 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use zk_proto::{Decode, Encode, OpCode, Reader, ReplyHeader, SessionId, Writer, Xid, Zxid, frame};
+use zk_proto::{
+    Acl, Decode, Encode, OpCode, Reader, ReplyHeader, RequestHeader, SessionId, Writer, Xid, Zxid,
+    frame,
+};
 
-use crate::calls::{Call, Member};
+use crate::calls::{Call, Member, Question};
 use crate::connection::{Connection, ConnectionId, Phase};
 use crate::state::State;
 use crate::store::{SessionChange, Txn};
+use crate::tree::parent_of;
 
 /// What a leader tells another member, in this order.
 #[derive(Debug)]
@@ -22,8 +26,8 @@ pub(crate) enum Message {
     Commit(Arc<Txn>),
     /// The session that a client of this member has asked for is open.
     Opened(ConnectionId, SessionId),
-    /// A request of a client of this member was carried out.
-    Done(ConnectionId, Done),
+    /// A request of a session was carried out. The member that has a client waiting for it answers.
+    Done(SessionId, Done),
     /// All transactions before a sync were sent.
     Synced(ConnectionId, SessionId, Bytes),
     /// A write came over a connection whose session is at another member now.
@@ -33,6 +37,7 @@ pub(crate) enum Message {
 /// What a request that the leader has carried out for another member sends to its client.
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
+    xid: Xid,
     frame: BytesMut,
     /// True if the connection ends behind it.
     ends: bool,
@@ -66,14 +71,14 @@ impl State {
         &mut self,
         connection: ConnectionId,
         session: SessionId,
-        op: OpCode,
+        question: Question,
         frame: &Bytes,
     ) {
         let Some(caller) = self.absent_caller(connection).map(Box::new) else {
             return;
         };
         if let Some(from) = self.connections.get_mut(connection) {
-            from.asked = Some(op);
+            from.asked = Some(question);
         }
         if let Some(member) = &mut self.member {
             let frame = frame.clone();
@@ -92,12 +97,50 @@ impl State {
         }
     }
 
+    /// True if this member refuses a write by itself, because its own copy of an access list forbids
+    /// it. Real servers check this before they queue a request.
+    pub(crate) fn refuses_early(
+        &self,
+        connection: ConnectionId,
+        op: OpCode,
+        body: &Reader<'_>,
+    ) -> bool {
+        if !self.member.as_ref().is_some_and(|member| member.checks_early) {
+            return false;
+        }
+        let path = <&str>::decode(&mut body.clone()).unwrap_or_default();
+        let (path, perms) = match op {
+            OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => {
+                (parent_of(path), Acl::CREATE)
+            }
+            OpCode::DELETE => (parent_of(path), Acl::DELETE),
+            OpCode::SET_DATA => (path, Acl::WRITE),
+            OpCode::SET_ACL => (path, Acl::ADMIN),
+            _ => return false,
+        };
+        let path = if path.is_empty() { "/" } else { path };
+        let node = self.store.tree.get(path);
+        let from = self.connections.get(connection);
+        node.zip(from).is_some_and(|(node, from)| !from.identities.may(perms, &node.acl))
+    }
+
     /// Starts the timeout of a session anew, because its client has sent something. In an ensemble
-    /// only the leader can do that.
+    /// only the leader can do that, and other members tell it later.
     pub(crate) fn touch(&mut self, session: SessionId, now: Duration) {
         match &mut self.member {
-            Some(member) if !self.read_only => member.calls.push(Call::Touch(session)),
+            Some(member) if !self.read_only && !member.leads => {
+                member.heard.insert(session.0);
+            }
             _ => self.sessions.touch(session, now),
+        }
+    }
+
+    /// Tells the leader which sessions were heard.
+    pub(crate) fn report(&mut self) {
+        if let Some(Member { heard, calls, .. }) = &mut self.member
+            && !heard.is_empty()
+        {
+            calls.push(Call::Touch(std::mem::take(heard)));
         }
     }
 
@@ -116,7 +159,7 @@ impl State {
         self.store.begin(self.millis(now));
     }
 
-    /// Carries out a request of a client of another member.
+    /// Carries out a request of a client of any member.
     pub(crate) fn lead_request(
         &mut self,
         now: Duration,
@@ -125,12 +168,13 @@ impl State {
         request: &Bytes,
     ) -> Done {
         (caller.phase, caller.session) = (Phase::Serving, Some(session));
+        let xid = RequestHeader::decode(&mut Reader::new(request)).map_or(Xid(0), |it| it.xid);
         let id = self.connections.put(caller);
         self.carry_out(now, id, session, request);
         let mut frame = BytesMut::new();
         let ends = self.connections.get_mut(id).is_none_or(|one| one.outbox.take(now, &mut frame));
         self.forget(id);
-        Done { frame, ends }
+        Done { xid, frame, ends }
     }
 
     // What the leader has decided.
@@ -139,7 +183,7 @@ impl State {
         match message {
             Message::Commit(txn) => self.apply(&txn),
             Message::Opened(id, session) => self.enter(now, id, Some(session)),
-            Message::Done(id, done) => self.finish(now, id, done),
+            Message::Done(session, done) => self.finish(now, session, done),
             Message::Synced(id, session, frame) => self.handle_decided(now, id, session, &frame),
             Message::Moved(id) => self.abort(id),
         }
@@ -163,7 +207,7 @@ impl State {
     pub(crate) fn leave_ended(&mut self, session: SessionId) {
         if let Some(id) = self.attached.get(&session).copied()
             && let Some(one) = self.connections.get(id)
-            && one.asked != Some(OpCode::CLOSE_SESSION)
+            && one.asked.is_none_or(|asked| asked.op != OpCode::CLOSE_SESSION)
         {
             self.hang_up(id);
         }
@@ -189,9 +233,18 @@ impl State {
         self.go_on(now, id);
     }
 
-    /// Sends the reply to a request that the leader has carried out for this member.
-    fn finish(&mut self, now: Duration, id: ConnectionId, mut done: Done) {
-        let Some(op) = self.connections.get_mut(id).and_then(|one| one.asked.take()) else {
+    /// Sends the reply to a request that the leader has carried out, if it is one of a client of
+    /// this member.
+    ///
+    /// As in real servers, it is one if the session and the xid are those of a request that waits
+    /// here. Two processes that share one session may have both in common.
+    fn finish(&mut self, now: Duration, session: SessionId, mut done: Done) {
+        let Some(id) = self.attached.get(&session).copied() else {
+            return;
+        };
+        let is_meant = |asked: &mut Question| asked.xid == done.xid;
+        let one = self.connections.get_mut(id);
+        let Some(Question { op, .. }) = one.and_then(|one| one.asked.take_if(is_meant)) else {
             return;
         };
         if let Ok(Some(payload)) = frame::split(&mut done.frame, usize::MAX) {
@@ -243,6 +296,7 @@ impl State {
     pub(crate) fn forget_calls(&mut self) {
         if let Some(member) = &mut self.member {
             member.calls.clear();
+            member.heard.clear();
         }
     }
 

@@ -16,7 +16,7 @@ use zk_proto::{
 };
 
 use crate::asked::{Asked, read};
-use crate::calls::{Call, Member};
+use crate::calls::{Call, Member, Question};
 use crate::config::ServerVersion;
 use crate::connection::{ConnectionId, Phase};
 use crate::create::Created;
@@ -69,6 +69,9 @@ impl State {
         if !self.config.manner.knows(op) && self.is_lost_on_unknown(connection) {
             return;
         }
+        if self.refuses_early(connection, op, &reader) {
+            return self.answer(asked, xid, Zxid(0), ErrorCode::NO_AUTH, &());
+        }
         if waits {
             return self.wait(connection, frame);
         }
@@ -100,7 +103,7 @@ impl State {
             None => {}
         }
         if self.asks_leader(op) {
-            return self.ask_leader(connection, session, op, frame);
+            return self.ask_leader(connection, session, Question { op, xid }, frame);
         }
         self.answer_from(asked, &mut reader);
     }

@@ -21,18 +21,28 @@ use crate::ensemble_core::EnsembleCore;
 /// The lowest port that connections in memory use.
 pub(crate) const FIRST_PORT: u16 = 49_152;
 
-/// A state machine that the tasks run: see [`Core`], whose methods these are.
-pub(crate) trait Machine: Send + 'static {
-    /// Adds a connection to one of its servers.
+/// A state machine of one server or several, which something else gives its input and its time: see
+/// [`Core`], whose methods these are.
+pub trait Machine: Send + 'static {
+    /// Adds a connection to one of its servers, of which a [`Core`] has one.
     fn handle_connection(&mut self, now: Instant, server: usize, peer: SocketAddr) -> ConnectionId;
+    /// See [`Core::handle_input`].
     fn handle_input(&mut self, now: Instant, id: ConnectionId, input: &mut BytesMut);
+    /// See [`Core::handle_disconnected`].
     fn handle_disconnected(&mut self, id: ConnectionId);
+    /// See [`Core::handle_timeout`].
     fn handle_timeout(&mut self, now: Instant);
+    /// See [`Core::poll_timeout`].
     fn poll_timeout(&self) -> Option<Instant>;
+    /// See [`Core::poll_ready`].
     fn poll_ready(&mut self) -> Option<ConnectionId>;
+    /// See [`Core::poll_transmit`].
     fn poll_transmit(&mut self, now: Instant, id: ConnectionId, out: &mut BytesMut) -> bool;
+    /// See [`Core::poll_abort`].
     fn poll_abort(&self, id: ConnectionId) -> bool;
+    /// See [`Core::poll_delay`].
     fn poll_delay(&self, id: ConnectionId) -> Option<Instant>;
+    /// See [`Core::unsent`].
     fn unsent(&self, id: ConnectionId) -> usize;
 }
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use zk_recipes::{Guard, LockState, Loss};
 
-use super::message::LEADER;
 use super::world::World;
 use crate::clock::now;
 use crate::judge::told;
@@ -37,7 +36,6 @@ impl World {
 
     /// Checks whether a process believes in a lock that another one owns.
     pub(super) fn judge(&mut self) {
-        self.journal.commits(self.servers[LEADER].core.history());
         let owner = self.journal.queue().min().map(|(_, _, czxid)| czxid);
         let believers = self.believers.iter().filter(|(_, guard)| believes(guard));
         let believers = believers.collect::<Vec<_>>();

@@ -17,11 +17,6 @@
 //! Connections of clients and between servers stall without breaking, break, or fall silent. The
 //! model has no elections: the leader stays, and always has a quorum.
 
-mod message;
-
-mod server;
-
-mod leader;
 mod world;
 
 mod judge;
@@ -33,10 +28,9 @@ mod nemesis;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use self::message::LEADER;
 use self::nemesis::Nemesis;
 use self::process::Trial;
-use self::world::World;
+use self::world::{LEADER, World};
 use super::clock::now;
 use super::journal::{FOLDER, Journal};
 use super::process::Phase;
@@ -120,10 +114,8 @@ async fn simulate(
 /// Checks that all servers have the same tree at the end, and nothing is left behind.
 fn agree(trial: &Trial) -> Result<(), String> {
     let world = trial.world.lock().unwrap();
-    let all = world.servers.iter().map(|server| {
-        let core = &server.core;
-        (core.last_zxid(), core.sessions(), core.children(FOLDER))
-    });
+    let servers = (0..world.net.core.members()).filter_map(|id| world.net.core.member(id));
+    let all = servers.map(|core| (core.last_zxid(), core.sessions(), core.children(FOLDER)));
     let all = all.collect::<Vec<_>>();
     let (zxid, ..) = &all[0];
     match all.iter().all(|known| *known == (*zxid, Vec::new(), Vec::new())) {

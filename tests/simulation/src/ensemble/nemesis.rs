@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::TICK;
-use super::message::{LEADER, LinkId, ServerId};
 use super::process::{HEIRS_WITHIN, Trial};
-use super::world::World;
+use super::world::{LEADER, ServerId, World, name_of};
 use crate::gate::{Gate, Mode};
 use crate::kinds::draw;
+use crate::one_server::{Traffic, Way};
 use crate::process::Phase;
 use crate::task::spawn;
+use zk_embedded::ConnectionId;
 use zk_inputs::Random;
 
 type Fault = fn(&mut Nemesis);
@@ -23,8 +24,8 @@ const FAULTS: [(Fault, u64); 10] = [
     (Nemesis::stall_follower, 4),
     (Nemesis::isolate, 4),
     (Nemesis::stall_and_isolate, 12),
-    (|nemesis| nemesis.link("client cut", World::cut_link), 3),
-    (|nemesis| nemesis.link("client silent", World::silence_link), 2),
+    (|nemesis| nemesis.link("client cut", World::cut), 3),
+    (|nemesis| nemesis.link("client silent", silence), 2),
     (|nemesis| nemesis.follower("follower cut", World::break_peer), 1),
     (Nemesis::pause, 3),
     (Nemesis::kill, 1),
@@ -57,8 +58,11 @@ impl Nemesis {
     }
 
     fn stall_client(&mut self) {
-        let times = [self.stall(), self.stall()];
-        self.link("client stalled", |world, id| world.stall_link(id, times));
+        let (up, down) = (self.stall(), self.stall());
+        self.link("client stalled", |world, id| {
+            world.stall(id, Way::Up, up);
+            world.stall(id, Way::Down, down);
+        });
     }
 
     fn stall_follower(&mut self) {
@@ -114,25 +118,25 @@ impl Nemesis {
         let time = timeout + self.random.time(timeout);
         let trial = Arc::clone(&self.trial);
         self.link("client stalled", |world, id| {
-            world.stall_link(id, [Duration::ZERO, down]);
+            world.stall(id, Way::Down, down);
             spawn(async move {
                 tokio::time::sleep(before).await;
-                trial.world.lock().unwrap().stall_link(id, [up, Duration::ZERO]);
+                trial.world.lock().unwrap().stall(id, Way::Up, up);
                 tokio::time::sleep(up + after).await;
-                if id.server != LEADER {
-                    isolate(&trial, id.server, time);
+                if id.member() != LEADER {
+                    isolate(&trial, id.member(), time);
                 }
             });
         });
     }
 
     /// Mostly picks the connection of a process that holds the lock.
-    fn link(&mut self, fault: &'static str, act: impl FnOnce(&mut World, LinkId)) {
+    fn link(&mut self, fault: &'static str, act: impl FnOnce(&mut World, ConnectionId)) {
         let world = &mut *self.trial.world.lock().unwrap();
         let holder = world.believers.last().map(|(process, _)| *process);
         let holder = holder.filter(|_| self.random.percent(60));
         if let Some(id) = self.random.pick(&world.links(holder)) {
-            strike(world, fault, id.to_string());
+            strike(world, fault, name_of(id));
             act(world, id);
         }
     }
@@ -171,6 +175,12 @@ fn running(world: &World) -> Vec<(usize, Arc<Gate>)> {
     running.map(|(process, gate)| (*process, Arc::clone(gate))).collect()
 }
 
+/// Lets nothing arrive any more at either side, not even the end of the connection.
+fn silence(world: &mut World, id: ConnectionId) {
+    world.silence(id, Way::Up);
+    world.silence(id, Way::Down);
+}
+
 /// Strikes this follower in the storm. A fault does not begin where another one has not ended.
 fn strike_follower(trial: &Trial, id: ServerId, fault: &'static str, act: impl FnOnce(&mut World)) {
     let world = &mut *trial.world.lock().unwrap();
@@ -184,7 +194,7 @@ fn strike_follower(trial: &Trial, id: ServerId, fault: &'static str, act: impl F
 /// and messages that are sent meanwhile never arrive.
 fn isolate(trial: &Arc<Trial>, id: ServerId, time: Duration) {
     strike_follower(trial, id, "follower isolated", |world| {
-        world.stall_peer(id, [time, time]);
+        world.isolate(id, time);
         let trial = Arc::clone(trial);
         spawn(async move {
             tokio::time::sleep(time).await;

@@ -8,9 +8,8 @@ use std::time::Duration;
 use zk_client::{Acl, Client, CreateOptions, Id, Perms, SessionIdentity};
 use zk_recipes::{Error, ErrorKind, Guard, Lock, LockState, LockTicket, Options};
 
-use super::message::{LEADER, ServerId};
 use super::nemesis;
-use super::world::{World, name};
+use super::world::{LEADER, ServerId, World, name};
 use super::{FORBIDDEN, READ_ONLY};
 use crate::clock::now;
 use crate::gate::Gate;

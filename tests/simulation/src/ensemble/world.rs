@@ -1,40 +1,36 @@
-//! The servers, the network between them and their clients, and the clock.
+//! The ensemble, the network between it and its clients, and what is known of the processes.
 //!
-//! Everything in flight waits on an agenda until it arrives. Each direction of a connection keeps
-//! its order. It may stall, which delays all that is sent and breaks nothing, or fall silent, or be
-//! cut.
+//! What a follower and the leader send each other keeps its order in each direction. It takes a
+//! while that changes, or stalls, or the follower is cut off.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::io::ReadBuf;
 use zk_client::Host;
-use zk_embedded::Config;
+use zk_embedded::{Config, ConnectionId, EnsembleCore, SessionId};
+use zk_inputs::Random;
 use zk_recipes::Guard;
 
 use super::TICK;
-use super::leader::Tracked;
-use super::message::{Entry, LEADER, LinkId, ServerId, ToFollower, ToLeader};
-use super::server::{Output, Server};
-use crate::agenda::Agenda;
 use crate::clock::now;
 use crate::frames;
 use crate::gate::Gate;
-use crate::inbox::Inbox;
 use crate::journal::Journal;
 use crate::link::Party;
-use crate::one_server::{Pipe, Way};
+use crate::one_server::{Net, OneServer, Traffic, WALL, Way};
 use crate::process::Phase;
-use crate::wire::{Network, Reception};
-use zk_inputs::Random;
+use crate::wire::Reception;
 
-/// More steps than any run has. Reaching it means that the time stands still.
-const MAX_STEPS: u64 = 3_000_000;
+/// A server, by its index.
+pub(super) type ServerId = usize;
+
+/// The server that leads.
+pub(super) const LEADER: ServerId = 0;
 
 pub(super) struct World {
+    pub(super) net: Net<Self>,
     pub(super) journal: Journal,
     pub(super) phase: Phase,
     /// The gate of each process in its current life.
@@ -43,59 +39,32 @@ pub(super) struct World {
     pub(super) served: BTreeSet<usize>,
     /// How many processes there ever were.
     pub(super) processes: usize,
-    pub(super) servers: Vec<Server>,
-    /// The leader's table of sessions, by their ids.
-    pub(super) sessions: BTreeMap<i64, Tracked>,
-    /// The leader's log.
-    pub(super) log: Vec<Arc<Entry>>,
-    /// The connections between the leader and each server; the leader's own is not used.
-    pub(super) peers: Vec<Peer>,
     /// The guards, each with its process. The newest ones come last.
     pub(super) believers: Vec<(usize, Arc<Guard>)>,
     /// The longest time that any message takes, in milliseconds.
     pub(super) latency: u64,
-    links: BTreeMap<LinkId, Link>,
-    agenda: Agenda<Due>,
-    /// How long a follower continues without its leader: `syncLimit` ticks.
+    /// How many changes were judged so far.
+    judged: usize,
+    /// How many writes were refused so far because their session had moved.
+    moved_writes: u64,
+    /// How long a server that is cut off goes on serving.
     patience: Duration,
+    /// When the last stall between each server and the leader ends, or has ended: of what goes to
+    /// the leader, and of what comes from it.
+    stalled: Vec<[Instant; 2]>,
     random: Random,
 }
 
-/// The connection of a follower to the leader.
-pub(super) struct Peer {
-    /// The number of this connection: messages of an earlier one do not arrive.
-    generation: u64,
-    /// To the leader, and to the follower, in the order of `Way`.
-    pipes: [Pipe; 2],
-    /// When the last stall ends, or has ended.
-    stalled: Instant,
-    /// When the follower last received something from the leader.
-    heard: Instant,
-    /// Whether the leader has accepted the follower.
-    pub(super) is_joined: bool,
-}
-
-/// The connection of a client.
-struct Link {
-    party: Party,
-    /// To the server, and to the client, in the order of `Way`.
-    pipes: [Pipe; 2],
-    inbox: Inbox,
-    is_cut: bool,
-    is_left: bool,
-}
-
-enum Due {
+pub(super) enum Due {
     /// Half a tick has passed.
     HalfTick,
-    Up(ServerId, u64, ToLeader),
-    Down(ServerId, u64, ToFollower),
-    /// Bytes of a client's connection arrive, or its end.
-    Bytes(LinkId, Way, Option<Bytes>),
+    /// A stall is over.
+    StallOver,
 }
 
 impl World {
-    /// So many servers, of which each checks access lists by itself if that is wanted.
+    /// So many servers that clients connect to, of which each checks access lists by itself if that
+    /// is wanted. There are others without clients, which are never cut off: a quorum remains.
     pub(super) fn new(
         servers: usize,
         is_eager: bool,
@@ -104,249 +73,166 @@ impl World {
         mut random: Random,
     ) -> Self {
         let start = now();
-        let server = |id| {
-            let config = Config::new()
-                .tick_time(TICK)
-                .max_connections_per_host(0)
-                .keep_history(id == LEADER);
-            Server::new(id, config, start, is_eager)
-        };
-        let pipes = || [Pipe::new(start), Pipe::new(start)];
-        let (generation, stalled, heard, is_joined) = (0, start, start, true);
-        let peer = |_| Peer { generation, pipes: pipes(), stalled, heard, is_joined };
+        let config = Config::new().tick_time(TICK).max_connections_per_host(0).keep_history(true);
+        let mut core = EnsembleCore::new(config, 2 * servers - 1, start, WALL);
+        core.set_give_up_after(patience);
+        core.set_eager_acl_check(is_eager);
         let mut world = Self {
+            net: Net::of(core),
             journal,
             phase: Phase::Storm,
             gates: BTreeMap::new(),
             served: BTreeSet::new(),
             processes: 0,
-            servers: (0..servers).map(server).collect(),
-            sessions: BTreeMap::new(),
-            log: Vec::new(),
-            peers: (0..servers).map(peer).collect(),
             believers: Vec::new(),
             latency: random.within(2..20),
-            links: BTreeMap::new(),
-            agenda: Agenda::default(),
+            judged: 0,
+            moved_writes: 0,
             patience,
+            stalled: vec![[start; 2]; 2 * servers - 1],
             random: random.fork(),
         };
-        world.agenda.plan(start, Due::HalfTick);
+        world.plan(start, Due::HalfTick);
         world
     }
 
-    /// The leader, and the followers that it has accepted.
-    pub(super) fn joined(&self) -> Vec<ServerId> {
-        (0..self.servers.len()).filter(|id| self.peers[*id].is_joined).collect()
-    }
-
-    fn link(&mut self, id: LinkId) -> &mut Link {
-        self.links.get_mut(&id).expect("a connection, of which none is removed")
-    }
-
-    // The faults.
-
     /// The connections of one process's clients, or of all clients.
-    pub(super) fn links(&self, process: Option<usize>) -> Vec<LinkId> {
-        let is_meant = |link: &Link| {
-            !link.is_left && process.is_none_or(|one| link.party == Party::Process(one))
-        };
-        self.links.iter().filter(|(_, link)| is_meant(link)).map(|(id, _)| *id).collect()
+    pub(super) fn links(&self, process: Option<usize>) -> Vec<ConnectionId> {
+        let links = self.net.links.iter().filter(|(_, link)| {
+            link.at_client && process.is_none_or(|one| link.party == Party::Process(one))
+        });
+        links.map(|(id, _)| *id).collect()
     }
 
-    /// Delays everything that is sent from now on by at least these times, in each direction.
-    pub(super) fn stall_link(&mut self, id: LinkId, times: [Duration; 2]) {
-        let pipes = self.link(id).pipes.iter_mut();
-        pipes.zip(times).for_each(|(pipe, time)| pipe.stall(time));
-    }
-
+    /// Delays everything between a server and the leader by at least these times: what goes to the
+    /// leader, and what comes from it.
     pub(super) fn stall_peer(&mut self, id: ServerId, times: [Duration; 2]) {
-        let Peer { pipes, stalled, .. } = &mut self.peers[id];
-        for (pipe, time) in pipes.iter_mut().zip(times) {
-            pipe.stall(time);
-            *stalled = (*stalled).max(now() + time);
+        for (way, time) in times.into_iter().enumerate() {
+            let until = &mut self.stalled[id][way];
+            *until = (*until).max(now() + time);
+            self.plan(now() + time, Due::StallOver);
         }
+        self.set_lags();
     }
 
-    /// Drops everything in both directions from now on, including the end of the connection.
-    pub(super) fn silence_link(&mut self, id: LinkId) {
-        self.link(id).pipes.iter_mut().for_each(|pipe| pipe.is_silent = true);
+    /// Cuts a follower off for this time. Neither side notices before the follower gives up.
+    pub(super) fn isolate(&mut self, id: ServerId, time: Duration) {
+        if time > self.patience {
+            self.journal.strike("follower gave up");
+        }
+        self.stalled[id] = [now() + time; 2];
+        self.serve(|core, now| core.cut(now, id));
     }
 
-    /// Ends a connection: each side notices after a while, and bytes in flight are lost.
-    pub(super) fn cut_link(&mut self, id: LinkId) {
-        self.link(id).is_cut = true;
-        self.carry(id, Way::Up, None);
-        self.carry(id, Way::Down, None);
-    }
-
-    /// True if nothing delays the connection between a follower and the leader, nor has delayed it
-    /// a moment ago.
+    /// True if nothing delays what a follower and the leader send each other, nor has delayed it a
+    /// moment ago.
     pub(super) fn is_well(&self, id: ServerId) -> bool {
-        self.peers[id].is_joined && self.peers[id].stalled + TICK < now()
+        self.stalled[id].iter().all(|until| *until + TICK < now())
     }
 
-    /// Breaks the connection between a follower and the leader, so that both notice at once. A
-    /// stall continues on the next connection.
+    /// Breaks the connection between a follower and the leader, so that both notice at once.
     pub(super) fn break_peer(&mut self, id: ServerId) {
-        let peer = &mut self.peers[id];
-        peer.generation += 1;
-        peer.is_joined = false;
-        self.servers[id].give_up();
-        self.flush(id);
+        self.serve(|core, now| {
+            core.stop(now, id);
+            core.heal(now, id);
+        });
     }
 
-    // The transport.
-
-    fn latency(&mut self) -> Duration {
-        self.random.millis(0..self.latency + 1)
-    }
-
-    /// Sends a message from the leader to a server.
-    pub(super) fn tell(&mut self, to: ServerId, message: ToFollower) {
-        if to == LEADER {
-            return self.servers[to].handle_message(message);
+    /// Draws how long everything takes between the servers from now on.
+    fn set_lags(&mut self) {
+        for id in 0..self.stalled.len() {
+            let lags = self.stalled[id].map(|until| match until > now() {
+                true => Duration::MAX,
+                false => self.random.millis(0..self.latency + 1),
+            });
+            self.serve(|core, now| {
+                core.set_call_lag(now, id, lags[0]);
+                core.set_lag(now, id, lags[1]);
+            });
         }
-        let (at, generation) = self.peer_arrival(to, Way::Down);
-        self.agenda.plan(at, Due::Down(to, generation, message));
-    }
-
-    /// When a message arrives that is sent now between a follower and the leader, and on which of
-    /// their connections.
-    fn peer_arrival(&mut self, id: ServerId, way: Way) -> (Instant, u64) {
-        let latency = self.latency();
-        let peer = &mut self.peers[id];
-        (peer.pipes[way as usize].arrival(latency), peer.generation)
-    }
-
-    /// Transmits the output of a server.
-    fn flush(&mut self, id: ServerId) {
-        while let Some(output) = self.servers[id].output.pop_front() {
-            match output {
-                Output::ToLeader(message) if id == LEADER => self.lead(id, message),
-                Output::ToLeader(message) => {
-                    let (at, generation) = self.peer_arrival(id, Way::Up);
-                    self.agenda.plan(at, Due::Up(id, generation, message));
-                }
-                Output::ToClient(link, bytes) => self.carry(link, Way::Down, bytes),
-            }
-        }
-    }
-
-    /// Sends bytes to or from a client, or the end of its connection.
-    fn carry(&mut self, id: LinkId, way: Way, bytes: Option<Bytes>) {
-        let latency = self.latency();
-        let Link { party, pipes, .. } = self.link(id);
-        let pipe = &mut pipes[way as usize];
-        let at = pipe.arrival(if *party == Party::Operator { Duration::ZERO } else { latency });
-        if !pipe.is_silent {
-            self.agenda.plan(at, Due::Bytes(id, way, bytes));
-        }
-    }
-
-    // The steps.
-
-    fn happen(&mut self, due: Due) {
-        match due {
-            Due::HalfTick => self.half_tick(),
-            Due::Up(id, generation, _) | Due::Down(id, generation, _)
-                if self.peers[id].generation != generation => {}
-            Due::Up(from, _, message) => {
-                self.journal.note(|| format!("zk{from} -> zk0: {message}"));
-                self.lead(from, message);
-            }
-            Due::Down(to, _, message) => {
-                self.peers[to].heard = now();
-                if !matches!(message, ToFollower::Ping) {
-                    self.journal.note(|| format!("zk0 -> zk{to}: {message}"));
-                }
-                self.servers[to].handle_message(message);
-                self.flush(to);
-            }
-            Due::Bytes(id, way, bytes) => self.arrive(id, way, bytes),
-        }
-    }
-
-    /// Bytes of a client's connection arrive, or its end.
-    fn arrive(&mut self, id: LinkId, way: Way, bytes: Option<Bytes>) {
-        let Link { party, is_cut, .. } = *self.link(id);
-        if let Some(bytes) = &bytes {
-            if is_cut {
-                return;
-            }
-            let described = || format!("{party:?} {id} {way:?}: {}", frames::describe(way, bytes));
-            self.journal.note(described);
-        }
-        match (way, bytes) {
-            (Way::Down, Some(bytes)) => self.link(id).inbox.push(&bytes),
-            (Way::Down, None) => self.link(id).inbox.end(),
-            (Way::Up, Some(bytes)) => self.servers[id.server].handle_input(id, &bytes),
-            (Way::Up, None) => self.servers[id.server].handle_disconnected(id),
-        }
-        self.flush(id.server);
-    }
-
-    fn half_tick(&mut self) {
-        self.lead_on();
-        for id in 1..self.servers.len() {
-            if !self.servers[id].serves {
-                self.servers[id].join();
-                self.flush(id);
-            } else if now() - self.peers[id].heard > self.patience {
-                self.journal.strike("follower gave up");
-                self.break_peer(id);
-            }
-        }
-        self.agenda.plan(now() + TICK / 2, Due::HalfTick);
     }
 }
 
-impl Network for World {
+impl OneServer for World {
+    type Machine = EnsembleCore;
     type Party = Party;
-    type Link = LinkId;
+    type Own = ();
+    type Flight = Bytes;
+    type Due = Due;
 
-    fn dial(&mut self, _: Party, host: &Host) -> (Reception, Duration) {
-        let serves = self.servers[server(host)].serves;
-        let reception = if serves { Reception::Accept } else { Reception::Refuse };
-        (reception, self.latency())
+    const MOST_STEPS: u64 = 3_000_000;
+
+    fn net(&mut self) -> &mut Net<Self> {
+        &mut self.net
     }
 
-    fn connect(&mut self, party: Party, host: &Host) -> LinkId {
-        let id = self.servers[server(host)].handle_connected();
-        let pipes = [Pipe::new(now()), Pipe::new(now())];
-        let (inbox, is_cut, is_left) = (Inbox::default(), false, false);
-        self.links.insert(id, Link { party, pipes, inbox, is_cut, is_left });
-        self.journal.note(|| format!("{party:?} connects: {id}"));
-        self.flush(id.server);
-        id
+    fn server(&self, host: &Host) -> ServerId {
+        host.name.trim_start_matches("zk").parse().unwrap()
     }
 
-    fn poll_read(&mut self, id: LinkId, cx: &Context<'_>, into: &mut ReadBuf<'_>) -> Poll<()> {
-        self.link(id).inbox.poll_read(cx, into).map(drop)
+    fn dial(&mut self, party: Party) -> (Reception, Duration) {
+        (Reception::Accept, self.latency(party))
     }
 
-    fn write(&mut self, id: LinkId, bytes: &[u8]) -> usize {
-        self.carry(id, Way::Up, Some(Bytes::copy_from_slice(bytes)));
-        bytes.len()
+    fn connected(&mut self, id: ConnectionId, party: Party) {
+        self.journal.note(|| format!("{party:?} connects: {}", name_of(id)));
     }
 
-    fn leave_client(&mut self, id: LinkId) {
-        self.carry(id, Way::Up, None);
-        self.link(id).is_left = true;
-    }
-
-    fn poll_turn(&mut self, cx: &Context<'_>) -> Option<Instant> {
-        while let Some(due) = self.agenda.next(now()) {
-            if self.agenda.steps > MAX_STEPS {
-                self.journal.violate("more events than time allows".to_owned());
-                return None;
-            }
-            self.happen(due);
-            // A step of a follower may give the leader something to send too.
-            self.flush(LEADER);
+    fn latency(&mut self, party: Party) -> Duration {
+        match party {
+            Party::Operator => Duration::ZERO,
+            Party::Process(_) => self.random.millis(0..self.latency + 1),
         }
-        self.agenda.wait(cx);
-        self.agenda.first()
+    }
+
+    fn send(&mut self, id: ConnectionId, way: Way, bytes: Bytes) {
+        self.carry(id, way, bytes);
+    }
+
+    fn arrive(&mut self, id: ConnectionId, way: Way, bytes: Bytes) {
+        let Some(link) = self.net.links.get_mut(&id).filter(|link| link.is_heard(way)) else {
+            return;
+        };
+        if link.pipe(way).is_whole() {
+            let party = link.party;
+            self.journal.note(|| {
+                let what = frames::describe(way, &bytes);
+                format!("{party:?} {} {way:?}: {what}", name_of(id))
+            });
+            self.deliver(id, way, &bytes);
+        }
+    }
+
+    fn happen(&mut self, due: Due) {
+        self.set_lags();
+        if matches!(due, Due::HalfTick) {
+            self.plan(now() + TICK / 2, Due::HalfTick);
+        }
+    }
+
+    fn keep_time(&mut self) {
+        let leader = self.net.core.member(LEADER).unwrap();
+        let is_over = |session: &SessionId| leader.session_deadline(*session) <= Some(now());
+        for _ in leader.sessions().iter().filter(|session| is_over(session)) {
+            self.journal.count("sessions expired");
+        }
+        self.serve(|core, now| core.handle_timeout(now));
+    }
+
+    fn acted(&mut self) {
+        let history = self.net.core.history();
+        if history.len() > std::mem::replace(&mut self.judged, history.len()) {
+            self.journal.commits(history);
+            self.judge();
+        }
+        while self.moved_writes < self.net.core.moved_writes() {
+            self.moved_writes += 1;
+            self.journal.count("writes refused because the session had moved");
+        }
+    }
+
+    fn stand_still(&mut self) {
+        self.journal.violate("more events than time allows".to_owned());
     }
 }
 
@@ -355,6 +241,7 @@ pub(super) fn name(server: ServerId) -> String {
     format!("zk{server}:2181")
 }
 
-fn server(host: &Host) -> ServerId {
-    host.name.trim_start_matches("zk").parse().unwrap()
+/// A connection in the trace.
+pub(super) fn name_of(id: ConnectionId) -> String {
+    format!("zk{}#{id}", id.member())
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_embedded::ConnectionId;
+use zk_embedded::{ConnectionId, Core};
 use zk_proto::{ConnectResponse, Decode, Reader, ReplyHeader, RequestHeader, Xid};
 use zk_simulation::one_server::{Net, OneServer, PREFIX, Traffic, Way};
 use zk_simulation::wire::Reception;
@@ -92,6 +92,7 @@ impl Flight {
 }
 
 impl OneServer for World {
+    type Machine = Core;
     type Party = Party;
     type Own = Talk;
     type Flight = Flight;

@@ -116,6 +116,7 @@ impl World {
 }
 
 impl OneServer for World {
+    type Machine = Core;
     type Party = Party;
     type Own = Talk;
     type Flight = Flight;
