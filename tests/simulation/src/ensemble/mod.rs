@@ -1,13 +1,13 @@
 //! The lock on an ensemble: a guard's state must be true although its client sees only one server,
 //! which may have lost the others.
 //!
-//! The model has everything that decides how long a session lives:
+//! The servers are those of `zk_embedded::EnsembleCore`, which has everything that decides how long
+//! a session lives:
 //!
 //! * Only the leader expires sessions, at the tick that follows one session timeout after the last
 //!   touch that it knows of.
-//! * A follower records the sessions that it sees, and reports them when the leader asks, every
-//!   half tick. Cut off from the leader it continues to answer pings and reads for `syncLimit`
-//!   ticks.
+//! * A follower records the sessions that it sees, and reports them to the leader every half tick.
+//!   Cut off from the leader it continues to answer pings and reads for `syncLimit` ticks.
 //! * Writes go through the leader, which puts them in one order. Every server carries them out in
 //!   this order, some later than others.
 //! * A follower may refuse by itself a write that its own copy of an access list forbids.
@@ -15,7 +15,7 @@
 //!   are refused from then on.
 //!
 //! Connections of clients and between servers stall without breaking, break, or fall silent. The
-//! model has no elections: the leader stays, and always has a quorum.
+//! leader stays, and always has a quorum.
 
 mod world;
 
