@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, ErrorCode};
 use zk_embedded::{Fault, OpCode};
@@ -90,15 +91,14 @@ async fn an_id_has_one_member_and_others_wait_for_it_unseen() {
     let mut members = observed.watch();
     assert_eq!(next(&mut members).await, shows("ana=1"));
     assert!(new_group(&world).await.try_join("ana", "x").await.unwrap().is_none());
-    let waits = async |data| {
-        let group = new_group(&world).await;
-        let waiting = tokio::spawn(async move { group.join("ana", data).await.unwrap() });
-        settle().await;
-        waiting
-    };
-    let waiting = waits("2").await;
+    let mut behind = Vec::new();
     // Their names are listed in any order.
-    let behind = [waits("3").await, waits("4").await, waits("5").await];
+    for data in ["2", "3", "4", "5"] {
+        let group = new_group(&world).await;
+        behind.push(tokio::spawn(async move { group.join("ana", data).await.unwrap() }));
+        settle().await;
+    }
+    let waiting = behind.remove(0);
     assert_eq!(next(&mut members).await, None, "one who waits is no member");
     assert_eq!(text(&observed.members().await.unwrap()), "ana=1");
     assert!(!waiting.is_finished());
@@ -106,7 +106,7 @@ async fn an_id_has_one_member_and_others_wait_for_it_unseen() {
     let second = waiting.await.unwrap();
     assert!(second.token() > first.token());
     assert_eq!(next(&mut members).await, shows("ana=2"));
-    behind.map(|waiting| waiting.abort());
+    behind.iter().for_each(JoinHandle::abort);
     drop((second, members));
     world.is_empty().await;
 }
