@@ -9,7 +9,7 @@ use zk_proto::{
     SessionId, WatcherEvent, Xid, Zxid, frame,
 };
 
-use super::one_server::Way;
+use super::net::Way;
 
 /// Follows the bytes that a client reads on one connection.
 #[derive(Debug, Default)]

@@ -29,7 +29,7 @@ mod link;
 
 mod network;
 
-pub mod one_server;
+pub mod net;
 
 pub mod wire;
 

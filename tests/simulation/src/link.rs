@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::frames::Heard;
-use super::one_server::Way;
+use super::net::Way;
 
 /// The client of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -15,7 +15,7 @@ use super::frames;
 use super::journal::Journal;
 pub(super) use super::link::Party;
 use super::link::{Faults, Own, Tear};
-use super::one_server::{Net, OneServer, Traffic, Way};
+use super::net::{Net, Traffic, Way, Wired};
 use super::planned::{self, Fault as PlannedFault, Frame, Script};
 use super::servers::Servers;
 use super::wire::Reception;
@@ -219,7 +219,7 @@ impl World {
     }
 }
 
-impl OneServer for World {
+impl Wired for World {
     type Machine = Core;
     type Party = Party;
     type Own = Own;

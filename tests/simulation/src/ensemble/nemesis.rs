@@ -10,7 +10,7 @@ use super::process::{HEIRS_WITHIN, Trial};
 use super::world::{LEADER, ServerId, World, name_of};
 use crate::gate::{Gate, Mode};
 use crate::kinds::draw;
-use crate::one_server::{Traffic, Way};
+use crate::net::{Traffic, Way};
 use crate::process::Phase;
 use crate::task::spawn;
 use zk_embedded::ConnectionId;

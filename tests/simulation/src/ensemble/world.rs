@@ -19,7 +19,7 @@ use crate::frames;
 use crate::gate::Gate;
 use crate::journal::Journal;
 use crate::link::Party;
-use crate::one_server::{Net, OneServer, Traffic, WALL, Way};
+use crate::net::{Net, Traffic, WALL, Way, Wired};
 use crate::process::Phase;
 use crate::wire::Reception;
 
@@ -153,7 +153,7 @@ impl World {
     }
 }
 
-impl OneServer for World {
+impl Wired for World {
     type Machine = EnsembleCore;
     type Party = Party;
     type Own = ();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_embedded::{ConnectionId, Core};
 use zk_proto::{ConnectResponse, Decode, Reader, ReplyHeader, RequestHeader, Xid};
-use zk_simulation::one_server::{Net, OneServer, PREFIX, Traffic, Way};
+use zk_simulation::net::{Net, PREFIX, Traffic, Way, Wired};
 use zk_simulation::wire::Reception;
 
 use crate::fault::{Frame, Kind};
@@ -91,7 +91,7 @@ impl Flight {
     }
 }
 
-impl OneServer for World {
+impl Wired for World {
     type Machine = Core;
     type Party = Party;
     type Own = Talk;

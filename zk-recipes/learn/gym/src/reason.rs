@@ -4,7 +4,7 @@
 //! run alone, so a program that breaks in another way gets another reason.
 
 use zk_embedded::{Change, OpCode, SessionId};
-use zk_simulation::one_server::Way;
+use zk_simulation::net::Way;
 
 use crate::contender::FOLDER;
 use crate::fault::Kind;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_simulation::one_server::Way;
+use zk_simulation::net::Way;
 
 use crate::fault::{Fault, Frame, Kind};
 

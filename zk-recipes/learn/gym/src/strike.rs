@@ -7,7 +7,7 @@ use std::time::Duration;
 use zk_embedded::{ConnectionId, ErrorCode, Fault as ServerFault, SessionId};
 use zk_simulation::clock::now;
 use zk_simulation::gate::Mode as GateMode;
-use zk_simulation::one_server::{Traffic, Way};
+use zk_simulation::net::{Traffic, Way};
 
 use crate::contender::FOLDER;
 use crate::fault::{Fault, Frame, Kind};

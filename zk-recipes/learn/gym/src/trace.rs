@@ -7,7 +7,7 @@ use std::time::Duration;
 use zk_playground::{
     Event as Shown, Fate, FrameEvent as ShownFrame, Role, Scene, Tone, Verdict, recorded,
 };
-use zk_simulation::one_server::Way;
+use zk_simulation::net::Way;
 use zk_tap::Side;
 use zk_tap::recording::Entry;
 

@@ -14,7 +14,7 @@ use zk_embedded::{Config, ConnectionId, OpCode, SessionId};
 use zk_inputs::Random;
 use zk_simulation::clock::now;
 use zk_simulation::gate::Gate;
-use zk_simulation::one_server::{Net, Traffic};
+use zk_simulation::net::{Net, Traffic};
 
 use crate::fault::{Fault, Strike};
 use crate::plan::{Mode, Plan, TIMEOUT};

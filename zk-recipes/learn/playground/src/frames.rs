@@ -9,7 +9,7 @@ use zk_proto::{
     ConnectResponse, CreateMode, CreateRequest, Decode, DecodeError, ErrorCode, MultiOp, OpCode,
     Reader, ReplyHeader, SessionId, SetDataRequest, Xid,
 };
-use zk_simulation::one_server::PREFIX;
+use zk_simulation::net::PREFIX;
 use zk_tap::{Asked, Dialog, Side};
 
 use crate::scene::{Content, Field, Role};

@@ -2,7 +2,7 @@
 
 use zk_embedded::ConnectionId;
 use zk_simulation::clock::now;
-use zk_simulation::one_server::{Due, Way};
+use zk_simulation::net::{Due, Way};
 use zk_tap::hex;
 
 use crate::link::Flight;

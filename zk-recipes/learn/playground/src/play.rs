@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use zk_client::{Client, CreateOptions};
 use zk_inputs::Random;
 use zk_simulation::clock::now;
-use zk_simulation::one_server::Traffic;
+use zk_simulation::net::Traffic;
 use zk_simulation::wire::{Dialer, pump};
 
 use crate::actor::Actor;

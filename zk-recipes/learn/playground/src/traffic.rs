@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_embedded::{ConnectionId, Core};
 use zk_simulation::clock::now;
-use zk_simulation::one_server::{Due, Net, OneServer, PREFIX, Traffic, Way};
+use zk_simulation::net::{Due, Net, PREFIX, Traffic, Way, Wired};
 use zk_simulation::wire::Reception;
 
 use crate::actor::Actor;
@@ -115,7 +115,7 @@ impl World {
     }
 }
 
-impl OneServer for World {
+impl Wired for World {
     type Machine = Core;
     type Party = Party;
     type Own = Talk;

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use zk_embedded::{Config, ConnectionId, SessionId};
 use zk_inputs::Random;
 use zk_simulation::clock::now;
-use zk_simulation::one_server::Net;
+use zk_simulation::net::Net;
 
 use crate::actor::Actor;
 use crate::link::Party;

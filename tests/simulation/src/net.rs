@@ -37,7 +37,7 @@ pub enum Way {
 }
 
 /// The server and the connections to it.
-pub struct Net<W: OneServer> {
+pub struct Net<W: Wired> {
     /// The server, or the ensemble.
     pub core: W::Machine,
     /// The connections that one of both sides still has.
@@ -47,7 +47,7 @@ pub struct Net<W: OneServer> {
 }
 
 /// One connection.
-pub struct Link<W: OneServer> {
+pub struct Link<W: Wired> {
     /// Its client.
     pub party: W::Party,
     up: Pipe,
@@ -77,7 +77,7 @@ pub struct Pipe {
 }
 
 /// Something that is to happen.
-pub enum Due<W: OneServer> {
+pub enum Due<W: Wired> {
     /// Something arrives.
     Flight(ConnectionId, Way, W::Flight),
     /// The end of the connection arrives.
@@ -89,7 +89,7 @@ pub enum Due<W: OneServer> {
 }
 
 /// What makes a world different from another one: who its clients are, and what goes wrong.
-pub trait OneServer: Sized + Send + 'static {
+pub trait Wired: Sized + Send + 'static {
     /// The server, or the ensemble.
     type Machine: Machine;
 
@@ -166,7 +166,7 @@ pub trait OneServer: Sized + Send + 'static {
 }
 
 /// What happens in every world.
-pub trait Traffic: OneServer {
+pub trait Traffic: Wired {
     /// Calls the server, and sends its output.
     fn serve<R>(&mut self, act: impl FnOnce(&mut Self::Machine, Instant) -> R) -> R {
         let result = act(&mut self.net().core, now());
@@ -330,23 +330,23 @@ pub trait Traffic: OneServer {
     }
 }
 
-impl<W: OneServer> Traffic for W {}
+impl<W: Wired> Traffic for W {}
 
-impl<W: OneServer<Machine = Core>> Net<W> {
+impl<W: Wired<Machine = Core>> Net<W> {
     /// A server to which nobody is connected.
     pub fn new(config: Config) -> Self {
         Self::of(Core::new(config, now(), WALL))
     }
 }
 
-impl<W: OneServer> Net<W> {
+impl<W: Wired> Net<W> {
     /// Servers to which nobody is connected.
     pub fn of(core: W::Machine) -> Self {
         Self { core, links: BTreeMap::new(), agenda: Agenda::default() }
     }
 }
 
-impl<W: OneServer> Link<W> {
+impl<W: Wired> Link<W> {
     /// One direction.
     pub fn pipe(&mut self, way: Way) -> &mut Pipe {
         match way {
@@ -400,12 +400,12 @@ impl Pipe {
     }
 }
 
-impl<W: OneServer> Network for W {
+impl<W: Wired> Network for W {
     type Party = W::Party;
     type Link = ConnectionId;
 
     fn dial(&mut self, party: W::Party, _: &Host) -> (Reception, Duration) {
-        OneServer::dial(self, party)
+        Wired::dial(self, party)
     }
 
     fn connect(&mut self, party: W::Party, host: &Host) -> ConnectionId {
