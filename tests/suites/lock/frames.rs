@@ -99,7 +99,6 @@ async fn waiting(others: &[u32], watched: &[u32]) -> (Network, Client, Peer, Acq
     let acquiring = acquire(&client);
     let own = join_queue(&mut peer, others).await;
     arm(&mut peer, Some(&own), watched).await;
-    nothing_more(&client, &mut peer).await;
     (network, client, peer, acquiring, own)
 }
 
@@ -203,6 +202,7 @@ async fn a_folder_that_cannot_be_made_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn the_holders_delete_is_the_hand_over_and_costs_no_frame() {
     let (_network, client, mut peer, acquiring, _) = waiting(&[3], &[3]).await;
+    nothing_more(&client, &mut peer).await;
     assert!(!acquiring.is_finished());
     peer.fire(EventType::NODE_DELETED, &path(3)).await;
     owned(&client, &mut peer, acquiring).await;
@@ -280,7 +280,8 @@ async fn a_hand_over_within_a_session_that_was_taken_up_is_confirmed_by_a_list()
 
 #[tokio::test(start_paused = true)]
 async fn a_hand_over_that_was_missed_is_confirmed_by_a_list() {
-    let (mut network, client, peer, acquiring, own) = waiting(&[3], &[3]).await;
+    let (mut network, client, mut peer, acquiring, own) = waiting(&[3], &[3]).await;
+    nothing_more(&client, &mut peer).await;
     drop(peer);
     let mut peer = network.attach().await;
     assert_eq!(peer.next().await.unwrap().op(), OpCode::SET_WATCHES);
@@ -295,7 +296,8 @@ async fn a_hand_over_that_was_missed_is_confirmed_by_a_list() {
 
 #[tokio::test(start_paused = true)]
 async fn a_missed_end_of_the_own_node_is_told_whatever_came_first() {
-    let (mut network, _client, peer, acquiring, own) = waiting(&[3], &[3]).await;
+    let (mut network, client, mut peer, acquiring, own) = waiting(&[3], &[3]).await;
+    nothing_more(&client, &mut peer).await;
     drop(peer);
     let mut peer = network.attach().await;
     assert_eq!(peer.next().await.unwrap().op(), OpCode::SET_WATCHES);

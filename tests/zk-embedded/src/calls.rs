@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_proto::{OpCode, SessionId, Xid};
+use zk_proto::SessionId;
 
 use crate::connection::{Connection, ConnectionId};
 
@@ -21,13 +21,6 @@ pub(crate) struct Member {
     pub(crate) heard: BTreeSet<i64>,
     /// Whether it refuses by itself the writes that its own copy of an access list forbids.
     pub(crate) checks_early: bool,
-}
-
-/// A request on which the leader has to decide.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Question {
-    pub(crate) op: OpCode,
-    pub(crate) xid: Xid,
 }
 
 /// What a server asks the leader of its ensemble for. The leader asks itself in the same way.

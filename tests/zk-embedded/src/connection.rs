@@ -9,7 +9,6 @@ use bytes::{Bytes, BytesMut};
 use zk_proto::{Encode, OpCode, SessionId, Xid, Zxid, frame};
 
 use crate::access::Identities;
-use crate::calls::Question;
 use crate::fault::Effect;
 use crate::mutation::{Mutation, corrupt};
 
@@ -49,6 +48,13 @@ pub(crate) enum Phase {
     Serving,
     /// Received bytes are ignored from now on; bytes that wait are still sent.
     Closing,
+}
+
+/// A request on which the leader has to decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    pub(crate) op: OpCode,
+    pub(crate) xid: Xid,
 }
 
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use zk_proto::{
     SessionId, Xid, Zxid,
 };
 
-use crate::calls::{Call, Question};
-use crate::connection::{Connection, ConnectionId};
+use crate::calls::Call;
+use crate::connection::{Connection, ConnectionId, Question};
 use crate::fault::{Effect, RequestInfo};
 use crate::manner::Deviation;
 use crate::sessions::password;

@@ -13,8 +13,8 @@ use zk_proto::{
     frame,
 };
 
-use crate::calls::{Call, Member, Question};
-use crate::connection::{Connection, ConnectionId, Phase};
+use crate::calls::{Call, Member};
+use crate::connection::{Connection, ConnectionId, Phase, Question};
 use crate::state::State;
 use crate::store::{SessionChange, Txn};
 use crate::tree::parent_of;
@@ -97,8 +97,8 @@ impl State {
         }
     }
 
-    /// True if this member refuses a write by itself, because its own copy of an access list forbids
-    /// it. Real servers check this before they queue a request.
+    /// True if this member refuses a write by itself, because its own copy of an access list
+    /// forbids it. Real servers check this before they queue a request.
     pub(crate) fn refuses_early(
         &self,
         connection: ConnectionId,

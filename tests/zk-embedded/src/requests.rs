@@ -16,9 +16,9 @@ use zk_proto::{
 };
 
 use crate::asked::{Asked, read};
-use crate::calls::{Call, Member, Question};
+use crate::calls::{Call, Member};
 use crate::config::ServerVersion;
-use crate::connection::{ConnectionId, Phase};
+use crate::connection::{ConnectionId, Phase, Question};
 use crate::create::Created;
 use crate::decodable_path::{
     fails_at_null_acl, is_single_write, with_decodable_path, with_decodable_paths,
