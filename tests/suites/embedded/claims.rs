@@ -10,7 +10,7 @@ use zk_embedded::{Config, Server, ServerVersion};
 use zk_test_support::claims::equipped_embedded as equipped;
 use zk_test_support::claims::target::Target;
 use zk_test_support::tls::{Authority, Front};
-use zk_test_support::trials::sweep;
+use zk_test_support::trials::{TRIALS, sweep};
 
 zk_test_support::client_claims!(client, server(ServerVersion::V3_9).await?);
 zk_test_support::client_claims!(client_of_3_8, server(ServerVersion::V3_8).await?);
@@ -45,5 +45,5 @@ async fn encrypted() -> Result<Target> {
 
 #[tokio::test]
 async fn every_recipe_works_whichever_request_or_reply_is_lost() -> Result<()> {
-    sweep(&server(ServerVersion::V3_9).await?.into()).await
+    sweep(&server(ServerVersion::V3_9).await?.into(), TRIALS).await
 }

@@ -11,7 +11,7 @@ use zk_test_support::claims::lock::{LOCK, connect, one_ticket_at, queue, queued}
 use zk_test_support::claims::target::Target;
 use zk_test_support::fault::Faults;
 use zk_test_support::server::{Ensemble, Standalone};
-use zk_test_support::trials::sweep;
+use zk_test_support::trials::{TRIALS, sweep};
 
 zk_test_support::claims_at_once!(
     every_claim_holds_on_a_standalone,
@@ -23,7 +23,14 @@ zk_test_support::lock_cost_claims!(costs, Standalone::start().await?);
 
 #[tokio::test]
 async fn every_recipe_works_whichever_request_or_reply_is_lost() -> Result<()> {
-    sweep(&Standalone::start().await?.into()).await
+    sweep(&Standalone::start().await?.into(), TRIALS).await
+}
+
+/// Its connections go from server to server.
+#[tokio::test]
+async fn a_cached_value_works_in_an_ensemble_whatever_is_lost() -> Result<()> {
+    let cached = TRIALS.into_iter().filter(|trial| trial.recipes == "`Cached`");
+    sweep(&Ensemble::start(3).await?.into(), cached).await
 }
 
 /// Each member alone.

@@ -4,13 +4,13 @@
 //! happens to the connection of its first client.
 
 use std::pin::Pin;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use zk_client::{Client, CreateOptions, Op, SessionKeeper};
+use zk_client::{Client, CreateOptions, Ended, Op, SessionKeeper};
 use zk_recipes::{
     Barrier, Cached, Counter, DoubleBarrier, Election, Error, ErrorKind, Freshness, Group, Lock,
     LockTicket, MultiLock, Owner, Partitioner, ReentrantLock, ReentrantRwLock, Release, RwLock,
@@ -35,6 +35,8 @@ pub struct Clients {
     pub one: Client,
     /// The second client.
     pub other: Client,
+    /// Whether something of the first client's may be lost.
+    pub loses: bool,
 }
 
 /// A trial.
@@ -66,18 +68,25 @@ pub const TRIALS: [Trial; 13] = [
     Trial { recipes: "`TreeCache`", run: |it| Box::pin(tree(it)) },
 ];
 
-/// Runs every trial alone, and then all at once with each request of its first client lost, and
-/// with each reply to one.
-pub async fn sweep(target: &Target) -> Result<()> {
+/// How many trials run at once.
+const AT_ONCE: usize = 50;
+
+/// Runs each of these trials alone, and then many at once with each request of its first client
+/// lost, and with each reply to one.
+pub async fn sweep(target: &Target, trials: impl IntoIterator<Item = Trial>) -> Result<()> {
+    let turns = Arc::new(tokio::sync::Semaphore::new(AT_ONCE));
     let mut runs = Vec::new();
-    for (number, trial) in TRIALS.into_iter().enumerate() {
+    for (number, trial) in trials.into_iter().enumerate() {
         let (places, _) = trial.try_with(target, &format!("{number}"), None).await?;
         ensure!(places > 1, "{} sends {places} requests", trial.recipes);
         for place in 0..places {
             for fault in [Fault::LoseRequestAt(place), Fault::LoseReplyAt(place)] {
                 let (target, node) = (target.clone(), format!("{number}-{fault:?}"));
-                let trying = async move { trial.try_with(&target, &node, Some(fault)).await };
-                runs.push(tokio::spawn(trying));
+                let turns = Arc::clone(&turns);
+                runs.push(tokio::spawn(async move {
+                    let _turn = turns.acquire().await?;
+                    trial.try_with(&target, &node, Some(fault)).await
+                }));
             }
         }
     }
@@ -109,15 +118,18 @@ impl Trial {
         fault.into_iter().for_each(|fault| faults.arm(fault));
         let keeper = part.builder().connector(faults.clone()).keep(&part.servers()).await?;
         let (client, other) = (keeper.client().await?, part.connect().await?);
-        let clients = Clients { keeper: keeper.clone(), one: client.clone(), other };
+        let (one, loses) = (client.clone(), fault.is_some());
+        let clients = Clients { keeper: keeper.clone(), one, other, loses };
         let trying = tokio::spawn((self.run)(clients));
         let ended = timeout(PATIENCE, trying).await.context("it waits for ever");
         let what = || format!("{} with {fault:?}", self.recipes);
         ended.and_then(|it| it?).with_context(what)?;
         let (sent, happened) = (faults.take_sent().1.len(), faults.happened());
-        let left = timeout(PATIENCE, leaves_nothing(&client)).await;
-        left.context("it leaves a node").with_context(what)?;
-        keeper.close().await;
+        let left = async {
+            leaves_nothing(&client).await;
+            keeper.close().await;
+        };
+        timeout(PATIENCE, left).await.context("it leaves a node").with_context(what)?;
         Ok((sent, happened))
     }
 }
@@ -128,29 +140,32 @@ async fn leaves_nothing(client: &Client) {
         client.sync("/").await.is_ok()
             && client.get_ephemerals("/").await.is_ok_and(|left| left.is_empty())
     };
-    while client.state().ended().is_none() && !has_left().await {}
+    while client.state().ended() != Some(Ended::Closed) && !has_left().await {}
 }
 
-/// Gives something back. Where the reply is lost, nobody knows yet that it is.
-async fn gives_back(released: impl Future<Output = Result<Release, Error>>) -> Result<()> {
+/// Gives something back. Where the reply may be lost, nobody may know yet that it is.
+async fn gives_back(
+    loses: bool,
+    released: impl Future<Output = Result<Release, Error>>,
+) -> Result<()> {
     match released.await {
         Ok(Release::Released) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::Unconfirmed => Ok(()),
+        Err(error) if loses && error.kind() == ErrorKind::Unconfirmed => Ok(()),
         ended => anyhow::bail!("{ended:?}"),
     }
 }
 
 /// The lock goes to and fro between the clients, with tokens that grow.
-async fn lock(Clients { one, other, .. }: Clients) -> Result<()> {
+async fn lock(Clients { one, other, loses, .. }: Clients) -> Result<()> {
     let (mut lock, mut next) = (Lock::new(&one, "/lock")?, Lock::new(&other, "/lock")?);
     let mut held = lock.acquire().await?;
-    for _ in 0..3 {
+    for is_ours in [true, false, true] {
         let behind = next.clone();
         let waiting = tokio::spawn(async move { behind.acquire().await });
         queued_at(&other, "/lock", 2).await?;
         ensure!(!waiting.is_finished(), "two hold it");
         let token = held.token();
-        gives_back(held.release()).await?;
+        gives_back(loses && is_ours, held.release()).await?;
         held = waiting.await??;
         ensure!(held.token() > token);
         retry(|| held.verify()).await?;
@@ -158,42 +173,42 @@ async fn lock(Clients { one, other, .. }: Clients) -> Result<()> {
     }
     other.create("/balance", b"100", &PLAIN).await?;
     held.fenced(Op::set_data("/balance", b"70", None)).await?;
-    gives_back(held.release()).await
+    gives_back(false, held.release()).await
 }
 
-async fn shared(Clients { one, other, .. }: Clients) -> Result<()> {
+async fn shared(Clients { one, other, loses, .. }: Clients) -> Result<()> {
     let (lock, others) = (RwLock::new(&one, "/lock")?, RwLock::new(&other, "/lock")?);
     let reads = (lock.read().await?, others.read().await?);
     ensure!(others.try_write().await?.is_none());
-    gives_back(reads.0.release()).await?;
-    gives_back(reads.1.release()).await?;
+    gives_back(loses, reads.0.release()).await?;
+    gives_back(false, reads.1.release()).await?;
     let written = others.write().await?;
     let waiting = tokio::spawn(async move { lock.write().await });
     queued_at(&other, "/lock", 2).await?;
-    gives_back(written.downgrade().await?.release()).await?;
-    gives_back(waiting.await??.release()).await
+    gives_back(false, written.downgrade().await?.release()).await?;
+    gives_back(loses, waiting.await??.release()).await
 }
 
-async fn two_level(Clients { one, .. }: Clients) -> Result<()> {
+async fn two_level(Clients { one, loses, .. }: Clients) -> Result<()> {
     let owner = Owner::new();
     let reentrant = ReentrantLock::new(&one, "/lock")?;
     let outer = reentrant.acquire(&owner).await?;
     ensure!(reentrant.acquire(&owner).await?.depth() == 2);
-    gives_back(outer.release()).await?;
+    gives_back(loses, outer.release()).await?;
     let reentrant = ReentrantRwLock::new(&one, "/shared")?;
-    gives_back(reentrant.write(&owner).await?.release()).await
+    gives_back(loses, reentrant.write(&owner).await?.release()).await
 }
 
-async fn several(Clients { one, other, .. }: Clients) -> Result<()> {
+async fn several(Clients { one, other, loses, .. }: Clients) -> Result<()> {
     let both = MultiLock::new(&one, ["/a", "/b"])?.acquire().await?;
     let second = Lock::new(&other, "/b")?;
     ensure!(second.try_acquire().await?.is_none());
-    gives_back(both.release()).await?;
-    gives_back(second.acquire().await?.release()).await
+    gives_back(loses, both.release()).await?;
+    gives_back(false, second.acquire().await?.release()).await
 }
 
 /// A lock that another process takes over, with its session.
-async fn ticket(Clients { keeper, one, other }: Clients) -> Result<()> {
+async fn ticket(Clients { keeper, one, other, .. }: Clients) -> Result<()> {
     let guard = Lock::new(&one, "/lock")?.acquire().await?;
     let ticket = guard.into_ticket()?.to_secret().parse::<LockTicket>()?;
     keeper.client().await?.detach().await.context("a session")?;
@@ -201,20 +216,20 @@ async fn ticket(Clients { keeper, one, other }: Clients) -> Result<()> {
     Ok(())
 }
 
-async fn semaphore(Clients { one, other, .. }: Clients) -> Result<()> {
+async fn semaphore(Clients { one, other, loses, .. }: Clients) -> Result<()> {
     let (semaphore, others) =
         (Semaphore::new(&one, "/limit", 2)?, Semaphore::new(&other, "/limit", 2)?);
     let permit = semaphore.acquire_many(2).await?;
     ensure!(others.try_acquire().await?.is_none());
-    gives_back(permit.release()).await?;
+    gives_back(loses, permit.release()).await?;
     let permit = others.acquire_many(2).await?;
     let waiting = tokio::spawn(async move { semaphore.acquire().await });
     queued_at(&other, "/limit/leases", 3).await?;
-    gives_back(permit.release()).await?;
-    gives_back(waiting.await??.release()).await
+    gives_back(false, permit.release()).await?;
+    gives_back(loses, waiting.await??.release()).await
 }
 
-async fn election(Clients { one, other, .. }: Clients) -> Result<()> {
+async fn election(Clients { one, other, loses, .. }: Clients) -> Result<()> {
     let (election, others) = (Election::new(&one, "/leader")?, Election::new(&other, "/leader")?);
     let mut leaders = others.observe();
     ensure!(leaders.next().await?.is_none());
@@ -224,11 +239,11 @@ async fn election(Clients { one, other, .. }: Clients) -> Result<()> {
     ensure!(seen.czxid.0 == first.czxid(), "{seen:?}");
     let waiting = tokio::spawn(async move { others.campaign().await });
     queued_at(&other, "/leader", 2).await?;
-    gives_back(leader.release()).await?;
+    gives_back(loses, leader.release()).await?;
     let next = waiting.await??;
     let seen = leaders.next().await?.context("another leader")?;
     ensure!(seen.czxid.0 == next.token().czxid() && next.token() > first, "{seen:?}");
-    gives_back(next.release()).await?;
+    gives_back(false, next.release()).await?;
     ensure!(leaders.next().await?.is_none());
     Ok(())
 }
@@ -273,7 +288,7 @@ async fn group(Clients { one, other, .. }: Clients) -> Result<()> {
     ensure!(takes.token() > membership.token());
     let members = group.members().await?.members;
     ensure!(members.len() == 1 && members[0].data == b"there");
-    gives_back(takes.leave()).await
+    gives_back(false, takes.leave()).await
 }
 
 async fn partitioner(Clients { one, .. }: Clients) -> Result<()> {
@@ -298,6 +313,8 @@ async fn cached(Clients { keeper, other, .. }: Clients) -> Result<()> {
         };
         value.wait_for(shows).await?;
     }
+    other.delete("/value", None).await?;
+    value.wait_for(|it| it.freshness == Freshness::Current && it.node.is_none()).await?;
     drop(value);
     Ok(following.await??)
 }

@@ -34,7 +34,10 @@ use crate::wire::connect;
 /// | what happens | how |
 /// |---|---|
 /// | a member is behind, for a while or until the test says so | [`set_lag`], [`catch_up`] |
+/// | what a member asks the leader for is late | [`set_call_lag`] |
 /// | a member is cut off from the others, and notices it after five ticks | [`cut`], [`heal`] |
+/// | it notices that sooner or later | [`set_give_up_after`] |
+/// | members check access lists by themselves, too | [`set_eager_acl_check`] |
 /// | a member goes down and comes up again | [`stop`], [`heal`], and [`elect`] for a leader |
 /// | another member becomes the leader | [`elect`] |
 /// | members without a quorum serve reads | [`set_read_only_mode`] |
@@ -49,11 +52,12 @@ use crate::wire::connect;
 ///   then arrives over its old connection closes that connection. (Servers call that
 ///   `SessionMoved`, but clients never get the code.) Reads there are still answered.
 /// * A session that ends loses its connection at every member, once the member knows of it.
-/// * A member without a quorum commits nothing, and after five ticks it closes all connections.
+/// * A member without a quorum commits nothing, and after five ticks, by default, it closes all
+///   connections.
 ///
 /// There are no elections by themselves: a test that stops or cuts off the leader elects another.
-/// Sessions are touched at the leader at once, where real followers report them every half tick.
-/// `/zookeeper/config` is empty.
+/// Followers report every half tick which sessions they have heard, although no ping of the leader
+/// asks them. `/zookeeper/config` is empty.
 ///
 /// ```
 /// use std::time::Duration;
@@ -79,6 +83,9 @@ use crate::wire::connect;
 /// ```
 ///
 /// [`set_lag`]: Self::set_lag
+/// [`set_call_lag`]: Self::set_call_lag
+/// [`set_give_up_after`]: Self::set_give_up_after
+/// [`set_eager_acl_check`]: Self::set_eager_acl_check
 /// [`catch_up`]: Self::catch_up
 /// [`cut`]: Self::cut
 /// [`heal`]: Self::heal

@@ -142,6 +142,8 @@ impl EnsembleCore {
     /// were cut off for long enough give up.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.report(now);
+        // What was heard until now counts before sessions end.
+        self.settle(now);
         for seat in &mut self.members {
             seat.core.handle_timeout(now);
         }
@@ -154,7 +156,7 @@ impl EnsembleCore {
             let next = seat.queue.front().filter(|_| self.has_quorum(index));
             let next = next.and_then(|(sent, _)| sent.checked_add(seat.lag));
             let gives_up = seat.lost_since.filter(|_| seat.is_serving());
-            let gives_up = gives_up.map(|since| since + self.give_up_after);
+            let gives_up = gives_up.and_then(|since| since.checked_add(self.give_up_after));
             let call = seat.calls.front().filter(|_| self.has_quorum(index));
             let call = call.and_then(|(sent, _)| sent.checked_add(seat.call_lag));
             let report = seat.has_heard().then_some(self.next_report);
@@ -220,9 +222,9 @@ impl EnsembleCore {
 
     /// Sets how long what a member asks the leader for is on its way: not at all by default.
     ///
-    /// These are the writes and syncs of its clients, their handshakes, and the report of the
-    /// sessions that it has heard, which it makes every half tick. `Duration::MAX` stands for
-    /// never, until another lag is set. The leader's own lag does nothing.
+    /// These are the writes and syncs of its clients, their handshakes, the ends of their sessions,
+    /// and the report of the sessions that it has heard, which it makes every half tick.
+    /// `Duration::MAX` stands for never, until another lag is set. The leader's own lag does nothing.
     pub fn set_call_lag(&mut self, now: Instant, member: usize, lag: Duration) {
         if let Some(seat) = self.members.get_mut(member) {
             seat.call_lag = lag;
@@ -230,7 +232,8 @@ impl EnsembleCore {
         self.settle(now);
     }
 
-    /// Sets how long a member that is cut off goes on serving: five ticks by default.
+    /// Sets how long a member that is cut off goes on serving: five ticks by default, and for ever
+    /// with `Duration::MAX`.
     pub fn set_give_up_after(&mut self, time: Duration) {
         self.give_up_after = time;
     }
@@ -258,8 +261,8 @@ impl EnsembleCore {
     /// Cuts a member off from the others, without its noticing.
     ///
     /// It goes on serving reads from its tree, and answers pings, which keep no session alive.
-    /// Writes wait. After five ticks it gives up: see [`stop`](Self::stop). If too few members are
-    /// left, they do the same.
+    /// Writes wait. After five ticks, or another [time](Self::set_give_up_after), it gives up: see
+    /// [`stop`](Self::stop). If too few members are left, they do the same.
     pub fn cut(&mut self, now: Instant, member: usize) {
         self.settle(now);
         if let Some(seat) = self.members.get_mut(member) {

@@ -69,8 +69,8 @@ impl EnsembleCore {
     pub(crate) fn report(&mut self, now: Instant) {
         let time = self.elapsed(now);
         if self.next_report <= time {
-            let past = time.as_nanos() / self.report_interval.as_nanos();
-            self.next_report = self.report_interval.saturating_mul(past as u32 + 1);
+            let past = time.as_nanos() % self.report_interval.as_nanos();
+            self.next_report = time + self.report_interval - Duration::from_nanos(past as u64);
             self.members.iter_mut().for_each(|seat| seat.core.state.report());
         }
     }
@@ -84,11 +84,10 @@ impl EnsembleCore {
             let Some(seat) = self.members.get_mut(member) else {
                 continue;
             };
-            if has_quorum {
-                seat.lost_since = None;
-            } else if time >= *seat.lost_since.get_or_insert(time) + self.give_up_after
-                && seat.is_serving()
-            {
+            let since = (!has_quorum).then(|| seat.lost_since.unwrap_or(time));
+            seat.lost_since = since;
+            let at = since.and_then(|since| since.checked_add(self.give_up_after));
+            if at.is_some_and(|at| at <= time) && seat.is_serving() {
                 debug!(member, "gives up");
                 seat.is_stale = true;
                 seat.forget_calls();

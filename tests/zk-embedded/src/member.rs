@@ -19,7 +19,7 @@ use crate::state::State;
 use crate::store::{SessionChange, Txn};
 use crate::tree::parent_of;
 
-/// What a leader tells another member, in this order.
+/// What a leader tells a member, in this order.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// A transaction to apply.
@@ -34,7 +34,7 @@ pub(crate) enum Message {
     Moved(ConnectionId),
 }
 
-/// What a request that the leader has carried out for another member sends to its client.
+/// What a request that the leader has carried out sends to its client.
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
     xid: Xid,
@@ -105,10 +105,11 @@ impl State {
         op: OpCode,
         body: &Reader<'_>,
     ) -> bool {
-        if !self.member.as_ref().is_some_and(|member| member.checks_early) {
+        let path = <&str>::decode(&mut body.clone()).unwrap_or_default();
+        let checks = self.member.as_ref().is_some_and(|member| member.checks_early);
+        if !checks || self.read_only || !path.starts_with('/') {
             return false;
         }
-        let path = <&str>::decode(&mut body.clone()).unwrap_or_default();
         let (path, perms) = match op {
             OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => {
                 (parent_of(path), Acl::CREATE)
@@ -169,8 +170,11 @@ impl State {
     ) -> Done {
         (caller.phase, caller.session) = (Phase::Serving, Some(session));
         let xid = RequestHeader::decode(&mut Reader::new(request)).map_or(Xid(0), |it| it.xid);
+        // Its answer is sent, and counted, by the member that has the client.
+        let sent = self.connections.sent;
         let id = self.connections.put(caller);
         self.carry_out(now, id, session, request);
+        self.connections.sent = sent;
         let mut frame = BytesMut::new();
         let ends = self.connections.get_mut(id).is_none_or(|one| one.outbox.take(now, &mut frame));
         self.forget(id);

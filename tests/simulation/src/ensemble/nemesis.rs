@@ -99,8 +99,8 @@ impl Nemesis {
         }
     }
 
-    /// How long the leader's messages may be delayed. The client relies on a follower being asked
-    /// for its sessions within 0.3 session timeouts; the leader asks every half tick.
+    /// How long the leader's messages to a follower are delayed: not beyond the 0.3 session
+    /// timeouts within which a client relies on a report, although none waits for these messages.
     fn delay(&mut self) -> Duration {
         let most = self.trial.timeout * 3 / 10 - TICK / 2;
         let latency = Duration::from_millis(self.trial.world.lock().unwrap().latency);

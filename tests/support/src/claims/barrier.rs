@@ -25,6 +25,7 @@ pub async fn whoever_waits_goes_on_although_it_is_closed_again_at_once(
         let mut waiting = pin!(barrier.wait());
         ensure!(poll_once(waiting.as_mut()).is_pending());
         two.sync("/").await?;
+        ensure!(poll_once(waiting.as_mut()).is_pending());
         admin.open().await?;
         admin.close().await?;
         waiting.await?;
