@@ -437,6 +437,11 @@ async fn a_member_that_is_cut_off_gives_up_after_five_ticks() {
         assert!(raw(&ensemble, 1, hello(TIMEOUT)).await.is_some());
         ensemble.set_give_up_after(MS(300));
     }
+    ensemble.set_give_up_after(Duration::MAX);
+    ensemble.cut(1);
+    assert!(raw(&ensemble, 1, hello(TIMEOUT)).await.is_none(), "no quorum opens a session");
+    ensemble.heal(1);
+    assert!(raw(&ensemble, 1, hello(TIMEOUT)).await.is_some(), "it has not given up");
 }
 
 #[tokio::test(start_paused = true)]

@@ -224,7 +224,8 @@ impl EnsembleCore {
     ///
     /// These are the writes and syncs of its clients, their handshakes, the ends of their sessions,
     /// and the report of the sessions that it has heard, which it makes every half tick.
-    /// `Duration::MAX` stands for never, until another lag is set. The leader's own lag does nothing.
+    /// `Duration::MAX` stands for never, until another lag is set. The leader's own lag does
+    /// nothing.
     pub fn set_call_lag(&mut self, now: Instant, member: usize, lag: Duration) {
         if let Some(seat) = self.members.get_mut(member) {
             seat.call_lag = lag;
