@@ -107,8 +107,7 @@ impl Job {
     }
 
     /// Records what the task has got, as the last of what tasks have, and checks it against the
-    /// others.
-    /// Returns its index.
+    /// others. Returns its index.
     pub(super) fn record(
         &self,
         holds: &[Hold],

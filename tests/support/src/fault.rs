@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncWriteExt, DuplexStream};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream, split};
 use tokio_util::io::InspectWriter;
 use zk_client::{Connecting, Connector, Host, TcpConnector, Transport};
 use zk_proto::{Decode, OpCode, Reader, RequestHeader, Xid, frame};
@@ -102,20 +102,6 @@ impl Faults {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// True if one of these faults is armed; then it is disarmed.
-    fn strikes(&self, met: [Fault; 2]) -> bool {
-        self.state(|state| state.next.take_if(|armed| met.contains(armed)).is_some())
-    }
-
-    /// The place of the next request, or of the next reply.
-    fn place(&self, of: fn(&mut State) -> &mut usize) -> usize {
-        self.state(|state| {
-            let next = of(state);
-            *next += 1;
-            *next - 1
-        })
-    }
-
     /// Counts what each write of a new connection carries.
     fn counter(&self) -> impl FnMut(&[u8]) + Send + use<> {
         let (faults, mut unread, mut has_greeted) = (self.clone(), BytesMut::new(), false);
@@ -134,24 +120,26 @@ impl Faults {
         }
     }
 
-    /// Tells whether the armed fault breaks a new connection at this frame.
+    /// Tells whether the armed fault breaks a new connection at this frame. Then it is disarmed.
     fn breaker(&self) -> impl FnMut(Passing) -> Option<Bytes> + Send + use<> {
         let (faults, mut asked) = (self.clone(), VecDeque::new());
         move |passing| {
+            let state = &mut *faults.state.lock().unwrap_or_else(PoisonError::into_inner);
             let met = match passing {
                 Passing::Request(RequestHeader { xid: Xid::PING, .. })
                 | Passing::Reply(Xid::PING | Xid::NOTIFICATION) => return None,
-                Passing::Request(header) => {
-                    asked.push_back(header.op);
-                    let at = faults.place(|state| &mut state.asked);
-                    [Fault::LoseRequest(header.op), Fault::LoseRequestAt(at)]
+                Passing::Request(RequestHeader { op, .. }) => {
+                    asked.push_back(op);
+                    state.asked += 1;
+                    [Fault::LoseRequest(op), Fault::LoseRequestAt(state.asked - 1)]
                 }
                 Passing::Reply(_) => {
-                    let at = faults.place(|state| &mut state.answered);
-                    [Fault::LoseReply(asked.pop_front()?), Fault::LoseReplyAt(at)]
+                    let op = asked.pop_front()?;
+                    state.answered += 1;
+                    [Fault::LoseReply(op), Fault::LoseReplyAt(state.answered - 1)]
                 }
             };
-            faults.strikes(met).then(Bytes::new)
+            state.next.take_if(|armed| met.contains(armed)).map(|_| Bytes::new())
         }
     }
 }
@@ -178,31 +166,43 @@ pub(crate) enum Passing {
 /// Moves frames between a client and a server until either closes the connection, or `breaks`
 /// returns the last bytes that the client gets, instead of this frame.
 pub(crate) async fn pass(
-    mut client: DuplexStream,
-    mut server: impl Transport,
-    mut breaks: impl FnMut(Passing) -> Option<Bytes>,
+    client: DuplexStream,
+    server: impl Transport,
+    breaks: impl FnMut(Passing) -> Option<Bytes> + Send,
 ) -> Option<()> {
+    let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
+        (split(client), split(server));
     let (mut asked, mut answered) = (BytesMut::new(), BytesMut::new());
-    send_frame(&mut server, &next_frame(&mut client, &mut asked).await?).await?;
-    send_frame(&mut client, &next_frame(&mut server, &mut answered).await?).await?;
+    send_frame(&mut to_server, &next_frame(&mut from_client, &mut asked).await?).await?;
+    send_frame(&mut to_client, &next_frame(&mut from_server, &mut answered).await?).await?;
+    let breaks = Mutex::new(breaks);
+    let request =
+        |frame: &[u8]| RequestHeader::decode(&mut Reader::new(frame)).ok().map(Passing::Request);
+    let reply = |frame: &[u8]| Xid::decode(&mut Reader::new(frame)).ok().map(Passing::Reply);
+    // Neither direction waits for the other.
+    let last = tokio::select! {
+        last = carry(&mut from_client, &mut to_server, asked, request, &breaks) => last,
+        last = carry(&mut from_server, &mut to_client, answered, reply, &breaks) => last,
+    };
+    to_client.write_all(&last?).await.ok()
+}
+
+/// Moves frames in one direction. Returns the last bytes that the client gets, if one breaks the
+/// connection.
+async fn carry(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+    mut unread: BytesMut,
+    head: impl Fn(&[u8]) -> Option<Passing>,
+    breaks: &Mutex<impl FnMut(Passing) -> Option<Bytes>>,
+) -> Option<Bytes> {
     loop {
-        tokio::select! {
-            request = next_frame(&mut client, &mut asked) => {
-                let request = request?;
-                let header = RequestHeader::decode(&mut Reader::new(&request)).ok()?;
-                if let Some(last) = breaks(Passing::Request(header)) {
-                    return client.write_all(&last).await.ok();
-                }
-                send_frame(&mut server, &request).await?;
-            }
-            reply = next_frame(&mut server, &mut answered) => {
-                let reply = reply?;
-                let xid = Xid::decode(&mut Reader::new(&reply)).ok()?;
-                if let Some(last) = breaks(Passing::Reply(xid)) {
-                    return client.write_all(&last).await.ok();
-                }
-                send_frame(&mut client, &reply).await?;
-            }
+        let frame = next_frame(from, &mut unread).await?;
+        let passing = head(&frame)?;
+        let last = breaks.lock().unwrap_or_else(PoisonError::into_inner)(passing);
+        if last.is_some() {
+            return last;
         }
+        send_frame(to, &frame).await?;
     }
 }

@@ -89,7 +89,7 @@ impl World {
         Self { server: Server::in_memory(config), builders: AtomicU64::new(0) }
     }
 
-    /// The builder of a client, which waits as long as that client does in each run.
+    /// The builder of a client, whose random choices are the same in each run.
     pub fn builder(&self) -> ClientBuilder {
         let seed = self.builders.fetch_add(1, Ordering::Relaxed);
         let builder = Client::builder().session_timeout(TIMEOUT).seed(seed);

@@ -134,7 +134,7 @@ impl Trial {
     }
 }
 
-/// Waits until the session owns no node any more, unless the client has handed it on.
+/// Waits until the session owns no node any more. A client that was closed has handed it on.
 async fn leaves_nothing(client: &Client) {
     let has_left = async || {
         client.sync("/").await.is_ok()
@@ -157,11 +157,11 @@ async fn gives_back(
 
 /// The lock goes to and fro between the clients, with tokens that grow.
 async fn lock(Clients { one, other, loses, .. }: Clients) -> Result<()> {
-    let (mut lock, mut next) = (Lock::new(&one, "/lock")?, Lock::new(&other, "/lock")?);
+    let (lock, others) = (Lock::new(&one, "/lock")?, Lock::new(&other, "/lock")?);
     let mut held = lock.acquire().await?;
-    for is_ours in [true, false, true] {
-        let behind = next.clone();
-        let waiting = tokio::spawn(async move { behind.acquire().await });
+    for (next, is_ours) in [(&others, true), (&lock, false), (&others, true)] {
+        let next = next.clone();
+        let waiting = tokio::spawn(async move { next.acquire().await });
         queued_at(&other, "/lock", 2).await?;
         ensure!(!waiting.is_finished(), "two hold it");
         let token = held.token();
@@ -169,7 +169,6 @@ async fn lock(Clients { one, other, loses, .. }: Clients) -> Result<()> {
         held = waiting.await??;
         ensure!(held.token() > token);
         retry(|| held.verify()).await?;
-        std::mem::swap(&mut lock, &mut next);
     }
     other.create("/balance", b"100", &PLAIN).await?;
     held.fenced(Op::set_data("/balance", b"70", None)).await?;
@@ -261,6 +260,7 @@ async fn counter(Clients { one, other, .. }: Clients) -> Result<()> {
 async fn barriers(Clients { one, other, .. }: Clients) -> Result<()> {
     let (barrier, others) = (Barrier::new(&one, "/barrier")?, Barrier::new(&other, "/barrier")?);
     barrier.close().await?;
+    ensure!(!others.is_open().await?);
     let (passed, opened) = tokio::join!(others.wait(), async { barrier.open().await });
     passed.and(opened)?;
     let rounds = async |client: &Client| {

@@ -38,7 +38,8 @@ pub(crate) enum Message {
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
     xid: Xid,
-    frame: BytesMut,
+    /// The payload of the reply, if there is one.
+    reply: Option<Bytes>,
     /// True if the connection ends behind it.
     ends: bool,
 }
@@ -171,14 +172,15 @@ impl State {
         (caller.phase, caller.session) = (Phase::Serving, Some(session));
         let xid = RequestHeader::decode(&mut Reader::new(request)).map_or(Xid(0), |it| it.xid);
         // Its answer is sent, and counted, by the member that has the client.
-        let sent = self.connections.sent;
+        let counted = self.connections.sent;
         let id = self.connections.put(caller);
         self.carry_out(now, id, session, request);
-        self.connections.sent = sent;
-        let mut frame = BytesMut::new();
-        let ends = self.connections.get_mut(id).is_none_or(|one| one.outbox.take(now, &mut frame));
+        self.connections.sent = counted;
+        let mut sent = BytesMut::new();
+        let ends = self.connections.get_mut(id).is_none_or(|one| one.outbox.take(now, &mut sent));
         self.forget(id);
-        Done { xid, frame, ends }
+        let reply = frame::split(&mut sent, usize::MAX).ok().flatten();
+        Done { xid, reply, ends }
     }
 
     // What the leader has decided.
@@ -242,7 +244,7 @@ impl State {
     ///
     /// As in real servers, it is one if the session and the xid are those of a request that waits
     /// here. Two processes that share one session may have both in common.
-    fn finish(&mut self, now: Duration, session: SessionId, mut done: Done) {
+    fn finish(&mut self, now: Duration, session: SessionId, done: Done) {
         let Some(id) = self.attached.get(&session).copied() else {
             return;
         };
@@ -251,7 +253,7 @@ impl State {
         let Some(Question { op, .. }) = one.and_then(|one| one.asked.take_if(is_meant)) else {
             return;
         };
-        if let Ok(Some(payload)) = frame::split(&mut done.frame, usize::MAX) {
+        if let Some(payload) = done.reply {
             let mut reader = Reader::new(&payload);
             match ReplyHeader::decode(&mut reader) {
                 // Its reply has no header.
