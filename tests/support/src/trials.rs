@@ -100,7 +100,7 @@ pub async fn sweep(target: &Target, trials: impl IntoIterator<Item = Trial>) -> 
     println!("{happened} requests and replies of {} were lost", runs.len());
     ensure!(broken.is_empty(), "{broken:#?}");
     // What is sent behind the wait for another one may differ from run to run.
-    ensure!(happened > runs.len() * 3 / 4, "{happened} faults of {}", runs.len());
+    ensure!(happened > runs.len() / 2, "{happened} faults of {}", runs.len());
     Ok(())
 }
 
