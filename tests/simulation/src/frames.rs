@@ -65,6 +65,12 @@ pub(super) fn is_ping(bytes: &[u8]) -> bool {
     bytes.get(4..8).is_some_and(|xid| xid == Xid::PING.0.to_be_bytes())
 }
 
+/// What the request in these bytes asks for.
+pub(super) fn op(bytes: &[u8]) -> String {
+    let header = bytes.get(4..).map(|frame| RequestHeader::decode(&mut Reader::new(frame)));
+    header.and_then(Result::ok).map(|header| header.op.to_string()).unwrap_or_default()
+}
+
 /// The first event in these bytes that `is_meant`, with its bounds in them and its node.
 pub(super) fn event(
     bytes: &[u8],

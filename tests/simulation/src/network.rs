@@ -189,6 +189,9 @@ impl World {
             Way::Up if session.is_some() => Frame::Request,
             _ => Frame::Other,
         };
+        if frame == Frame::Request {
+            script.count(frames::op(bytes));
+        }
         let faults = script.strike(frame);
         for fault in &faults {
             self.journal.note(|| format!("!!! {fault:?} at net {id} {way:?}"));

@@ -6,7 +6,7 @@
 //! and after it. The servers are Apache's, or those in which each lost connection is the end of a
 //! session.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ const TURNS: u32 = 4;
 const REST: Duration = Duration::from_millis(1250);
 
 /// What goes wrong at a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// The connection ends in front of the frame.
     Cut,
@@ -158,6 +158,8 @@ pub struct Course {
     pub frames: Vec<Frame>,
     /// How many of the faults struck.
     pub struck: usize,
+    /// How many requests of each kind the processes have sent, pings aside.
+    pub requests: BTreeMap<String, u64>,
 }
 
 /// Runs a family with these faults, on links with this latency in milliseconds. What contenders do
@@ -173,7 +175,7 @@ pub fn run(
     let world = super::run_planned(family, script, traced);
     let script = world.script.unwrap_or_default();
     let outcome = Outcome::of(world.journal);
-    Course { outcome, frames: script.frames, struck: script.struck }
+    Course { outcome, frames: script.frames, struck: script.struck, requests: script.requests }
 }
 
 /// A fault that the network leaves to [`carry_out`], for a process and its session.
@@ -190,6 +192,7 @@ pub(super) struct Script {
     pub(super) latency: Duration,
     strikes: Vec<Strike>,
     frames: Vec<Frame>,
+    requests: BTreeMap<String, u64>,
     struck: usize,
     ended: usize,
     is_over: bool,
@@ -200,6 +203,10 @@ pub(super) struct Script {
 impl Script {
     pub(super) fn new(latency: Duration, strikes: &[Strike]) -> Self {
         Self { latency, strikes: strikes.to_vec(), ..Self::default() }
+    }
+
+    pub(super) fn count(&mut self, request: String) {
+        *self.requests.entry(request).or_default() += 1;
     }
 
     /// Numbers a frame. Returns the faults that strike at it.

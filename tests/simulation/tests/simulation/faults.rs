@@ -7,12 +7,18 @@
 //! otherwise. `ZK_SIM_FAMILY` chooses one family. A run that fails is printed with the command that
 //! runs it alone and prints its trace, and with one that makes a page of it. With `ZK_SIM_COUNT`
 //! the others run all the same.
+//!
+//! The folder `ledgers` says of each family which requests it sends without faults, and what more
+//! happens, and what users are told, when a fault strikes. `ZK_SIM_ACCEPT=1` writes that anew: read
+//! the difference, since it says what the change costs and what users will see.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{Display, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-use zk_simulation::planned::{self, Fault, Strike};
-use zk_simulation::{Family, Servers};
+use zk_simulation::planned::{self, Course, Fault, Strike};
+use zk_simulation::{Family, Outcome, Servers};
 
 use super::{number, on_all_cores, panic_message};
 
@@ -30,6 +36,9 @@ const ROADS: [(Servers, u64); 5] = [
     (Servers::Keeper, 2),
 ];
 
+/// The servers, and the latency, of the ledgers.
+const LEDGER: (Servers, u64) = (Servers::Apache, 2);
+
 /// The latencies at which pairs run on Apache's servers.
 const OF_PAIRS: [u64; 2] = [2, 100];
 
@@ -40,7 +49,7 @@ fn every_family_holds_with_any_fault_and_with_pairs_of_faults() {
     let families = Family::ALL.into_iter().filter(is_chosen).collect::<Vec<_>>();
     assert!(!families.is_empty(), "there is no family {chosen:?}");
     for family in families {
-        let runs = Search { family, runs: 0 }.run();
+        let runs = Search { family, runs: 0, events: Mutex::default() }.run();
         assert!(runs > 1000, "{family:?}: {runs} runs");
     }
 }
@@ -49,6 +58,8 @@ fn every_family_holds_with_any_fault_and_with_pairs_of_faults() {
 struct Search {
     family: Family,
     runs: usize,
+    /// What happened with each fault, as the ledger has it.
+    events: Mutex<BTreeMap<Fault, BTreeSet<&'static str>>>,
 }
 
 impl Search {
@@ -69,7 +80,30 @@ impl Search {
                 assert!(struck.len() > wanted / 2, "too few pairs strike");
             }
         }
+        self.ledger();
         self.runs
+    }
+
+    /// Compares the ledger of this family with what happened, or writes it.
+    fn ledger(&self) {
+        let Course { outcome, requests, .. } =
+            planned::run(self.family, LEDGER.0, LEDGER.1, &[], false);
+        let mut ledger = format!(
+            "requests: {}\nwithout faults: {}\n",
+            listed(&requests),
+            listed(&outcome.counts)
+        );
+        for (fault, events) in &*self.events.lock().unwrap() {
+            let more = events.iter().filter(|event| !outcome.counts.contains_key(*event)).copied();
+            let more = more.collect::<Vec<_>>();
+            let more = if more.is_empty() { "nothing else".to_owned() } else { more.join(", ") };
+            writeln!(ledger, "{fault:?}: {more}").unwrap();
+        }
+        let path = format!("{}/ledgers/{:?}.txt", env!("CARGO_MANIFEST_DIR"), self.family);
+        if number("ZK_SIM_ACCEPT").is_some() {
+            std::fs::write(&path, &ledger).unwrap();
+        }
+        assert_eq!(ledger, std::fs::read_to_string(&path).unwrap_or_default(), "{path}");
     }
 
     /// Runs numbered sets of faults until one fails. Returns the numbers of those that all struck.
@@ -84,10 +118,18 @@ impl Search {
         let failed = on_all_cores(count as u64, counting, |n| {
             let (n, faults) = (n as usize, faults(n as usize));
             let ran = run(family, road, &faults);
-            if ran == Ok(faults.len()) {
+            let course = match ran {
+                Ok(course) => course,
+                Err(failure) => return Some(failure),
+            };
+            if course.struck == faults.len() {
                 struck.lock().unwrap().push(n);
+                if let ([one], true) = (&faults[..], road == LEDGER) {
+                    let mut events = self.events.lock().unwrap();
+                    events.entry(one.fault).or_default().extend(course.outcome.counts.keys());
+                }
             }
-            ran.err()
+            None
         });
         let mut struck = struck.into_inner().unwrap();
         struck.sort_unstable();
@@ -108,20 +150,23 @@ impl Search {
     }
 }
 
-/// Returns the number of faults that struck.
+/// How often each of these was there, as text.
+fn listed<K: Display>(counts: &BTreeMap<K, u64>) -> String {
+    let each = counts.iter().map(|(what, count)| format!("{count} {what}"));
+    each.collect::<Vec<_>>().join(", ")
+}
+
 fn run(
     family: Family,
     (servers, latency): (Servers, u64),
     strikes: &[Strike],
-) -> Result<usize, String> {
+) -> Result<Course, String> {
     let run = || planned::run(family, servers, latency, strikes, false);
     // A panic leaves no trace for a page.
-    let (struck, violation, has_page) = match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(course) => (course.struck, course.outcome.violation, true),
-        Err(panic) => (0, Some(panic_message(&*panic)), false),
-    };
-    let Some(violation) = violation else {
-        return Ok(struck);
+    let (violation, has_page) = match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Course { outcome: Outcome { violation: Some(violation), .. }, .. }) => (violation, true),
+        Ok(course) => return Ok(course),
+        Err(panic) => (panic_message(&*panic), false),
     };
     let faults = strikes.iter().map(Strike::to_string).collect::<Vec<_>>().join(" ");
     let page = match has_page {
