@@ -79,8 +79,6 @@ mod check;
 
 pub mod ensemble;
 
-pub mod expected_events;
-
 use std::collections::BTreeMap;
 use std::mem::take;
 use std::ops::Range;
