@@ -7,7 +7,6 @@ use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, Outcome};
 use zk_embedded::{Config, Fault, Manner, OpCode};
 use zk_recipes::{Counter, CounterFormat, ErrorKind};
-use zk_test_support::explore::settle;
 use zk_test_support::locks::{TIMEOUT, World};
 
 const PATH: &str = "/counters/one";
@@ -55,23 +54,6 @@ async fn lost<T>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_costs_one_request_while_nobody_else_writes() {
-    let (world, _client, ours) = counter_at(1).await;
-    let theirs = counter(&world).await;
-    let cost = async |counter: &Counter| {
-        let (requests, value) = world.requests(counter.add(1)).await;
-        (requests, value.unwrap())
-    };
-    assert_eq!(cost(&theirs).await, (3, 2), "the marker, a read and the write");
-    assert_eq!(cost(&theirs).await, (1, 3));
-    assert_eq!(cost(&ours).await, (3, 4), "refused, read, written");
-    assert_eq!(cost(&ours).await, (2, 5), "it reads first now");
-    assert_eq!(cost(&ours).await, (1, 6));
-    assert_eq!(world.requests(ours.get()).await.0, 1);
-    assert_eq!(world.requests(ours.get_latest()).await.0, 2);
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_end_of_the_session_leaves_a_lost_write_in_doubt_and_says_so() {
     for reply in [true, false] {
         let (world, client, ours) = counter_at(1).await;
@@ -86,33 +68,6 @@ async fn the_end_of_the_session_leaves_a_lost_write_in_doubt_and_says_so() {
         let value = counter(&world).await.get_latest().await.unwrap();
         assert_eq!(value, if reply { 3 } else { 1 });
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_marker_that_somebody_changed_costs_a_new_one() {
-    let (world, _client, ours) = counter_at(1).await;
-    let raw = world.client().await;
-    raw.delete(&marker(&world), None).await.unwrap();
-    assert_eq!(ours.add(1).await.unwrap(), 2);
-    raw.set_data(&marker(&world), b"theirs", None).await.unwrap();
-    assert_eq!(ours.add(1).await.unwrap(), 3);
-    assert_eq!(ours.add(1).await.unwrap(), 4);
-    settle().await;
-    marker(&world);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_request_that_breaks_each_connection_is_given_up() {
-    let (world, _client, ours) = counter_at(1).await;
-    world.inject(1000, &Fault::lose_request().op(OpCode::MULTI));
-    let error = timeout(2 * TIMEOUT, ours.add(2)).await.expect("it is given up").unwrap_err();
-    assert_eq!((error.kind(), error.outcome()), (ErrorKind::InDoubt, Outcome::Unknown));
-    assert!(world.server.pending_faults() > 0, "there was a pause between the attempts");
-    world.server.clear_faults();
-    assert_eq!(ours.add(2).await.unwrap(), 3);
-    world.inject(6, &Fault::lose_reply().op(OpCode::GET_DATA));
-    assert!(ours.get().await.unwrap_err().client().unwrap().is_connection_loss());
-    assert_eq!(ours.get().await.unwrap(), 3);
 }
 
 /// Its path alone is more than a server accepts.

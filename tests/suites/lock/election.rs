@@ -9,9 +9,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
-use zk_client::{Client, CreateOptions, ErrorCode};
+use zk_client::{Client, ErrorCode};
 use zk_embedded::{Fault, OpCode};
-use zk_recipes::{Election, Guard, Layout, Leaders, LockState, Loss, Options, StepDown};
+use zk_recipes::{Election, Guard, Leaders, Options, StepDown};
 use zk_test_support::explore::{poll_once, settle};
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
@@ -94,40 +94,6 @@ async fn a_short_cut_costs_nothing_if_the_leader_is_to_step_down_at_the_deadline
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_cut_off_has_stopped_before_the_next_one_leads() {
-    for step_down in [StepDown::Suspended, StepDown::Deadline] {
-        let world = World::new();
-        let client = world.client().await;
-        let session = client.session().unwrap().id;
-        let at_work = Arc::new(());
-        let first = tokio::spawn({
-            let (candidate, at_work) = (election(&client, "ana"), Arc::clone(&at_work));
-            async move {
-                let work = |_| {
-                    let at_work = Arc::clone(&at_work);
-                    async move {
-                        pending::<()>().await;
-                        drop(at_work);
-                    }
-                };
-                candidate.step_down(step_down).lead(work).await
-            }
-        });
-        settle().await;
-        assert_eq!(Arc::strong_count(&at_work), 3, "the work has begun");
-        let second = election(&world.client().await, "ben");
-        let leading = tokio::spawn(async move { second.campaign().await.unwrap() });
-        settle().await;
-        // Pings are answered all the same.
-        world.server.partition(session);
-        let term = leading.await.unwrap();
-        assert!(Arc::strong_count(&at_work) <= 2, "two lead");
-        world.is_owner(&term);
-        first.abort();
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn work_does_not_go_on_after_the_process_was_stopped_for_too_long() {
     for step_down in [StepDown::Suspended, StepDown::Deadline] {
         let world = World::new();
@@ -155,15 +121,6 @@ async fn work_does_not_go_on_after_the_process_was_stopped_for_too_long() {
         drop(poll_once(leading.as_mut()));
         assert_eq!(told.load(Ordering::Relaxed), 2, "it works on");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_task_that_keeps_the_guard_does_not_keep_the_leadership() {
-    let world = World::new();
-    let candidate = election(&world.client().await, "ana");
-    let kept = candidate.lead(async |term| term).await.unwrap();
-    assert_eq!(kept.state(), LockState::Lost(Loss::Released));
-    world.is_empty().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -250,30 +207,4 @@ async fn work_that_is_done_keeps_its_result_although_the_resignation_is_not_conf
     assert_eq!(candidate.lead(async |_| 7).await.unwrap(), 7);
     assert_eq!(world.server.pending_faults(), 0, "the reply to the delete was lost");
     world.is_empty().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_latch_of_curators_is_a_candidate_and_a_lock_is_none() {
-    let world = World::new();
-    world.make_folder().await;
-    let raw = world.client().await;
-    let node = CreateOptions::ephemeral().sequential();
-    let latch = format!("{LOCK}/_c_00000000-0000-0000-0000-000000000000-latch-");
-    let latch = raw.create(&latch, b"curator", &node).await.unwrap().path;
-    let lock = format!("{LOCK}/_c_00000000-0000-0000-0000-000000000000-lock-");
-    raw.create(&lock, b"", &node).await.unwrap();
-    let options = Options::new().layout(Layout::LEADER_LATCH).data("ana");
-    let election = Election::with_options(&world.client().await, LOCK, options).unwrap();
-    let mut leaders = election.observe();
-    assert_eq!(next(&mut leaders).await, named("curator"));
-    let waiting = tokio::spawn({
-        let election = election.clone();
-        async move { election.campaign().await.unwrap() }
-    });
-    settle().await;
-    assert!(!waiting.is_finished());
-    raw.delete(&latch, None).await.unwrap();
-    let term = waiting.await.unwrap();
-    assert!(term.node().contains("-latch-"));
-    assert_eq!(next(&mut leaders).await, named("ana"));
 }

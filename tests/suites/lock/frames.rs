@@ -1,9 +1,7 @@
 //! The lock, frame by frame: the test plays the server and counts the requests of each step.
 
 use zk_client::{Client, ErrorCode, EventType, SessionId, SessionIdentity};
-use zk_proto::{
-    CreateMode, CreateRequest, GetChildren2Response, List, OpCode, SetWatches, SyncResponse, Text,
-};
+use zk_proto::{CreateMode, CreateRequest, GetChildren2Response, List, OpCode, SetWatches};
 use zk_recipes::{Error, ErrorKind, Guard, Lock};
 use zk_test_support::peer::{Network, Peer, SESSION, TIMEOUT, created, password, stat_of};
 
@@ -136,26 +134,6 @@ async fn a_missing_folder_costs_one_more_write() {
     peer.refuse(ErrorCode::NODE_EXISTS).await;
     join_queue(&mut peer, &[]).await;
     assert_eq!(peer.writes() - before, 2);
-    owned(&client, &mut peer, acquiring).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_missing_parent_costs_another_write() {
-    let (_network, client, mut peer) = connected().await;
-    let before = peer.writes();
-    let acquiring = acquire(&client);
-    // The create and the listing; the folder alone, and the same two behind it.
-    for _ in 0..5 {
-        peer.next().await.unwrap();
-        peer.refuse(ErrorCode::NO_NODE).await;
-    }
-    for expected in ["/locks", FOLDER] {
-        let container = peer.next().await.unwrap();
-        assert_eq!((container.op(), container.path()), (OpCode::CREATE_CONTAINER, expected));
-        peer.answer(&created(expected)).await;
-    }
-    join_queue(&mut peer, &[]).await;
-    assert_eq!(peer.writes() - before, 3);
     owned(&client, &mut peer, acquiring).await;
 }
 
@@ -295,28 +273,6 @@ async fn a_hand_over_that_was_missed_is_confirmed_by_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missed_end_of_the_own_node_is_told_whatever_came_first() {
-    let (mut network, client, mut peer, acquiring, own) = waiting(&[3], &[3]).await;
-    nothing_more(&client, &mut peer).await;
-    drop(peer);
-    let mut peer = network.attach().await;
-    assert_eq!(peer.next().await.unwrap().op(), OpCode::SET_WATCHES);
-    // The server reports missed events by kind of watch and not by time, so the holder's deletion
-    // may come first.
-    peer.fire(EventType::NODE_DELETED, &path(3)).await;
-    assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_CHILDREN2);
-    peer.fire(EventType::NODE_DELETED, &format!("{FOLDER}/{own}")).await;
-    peer.answer(&()).await;
-    let children = List::new(&[]);
-    peer.answer(&GetChildren2Response { children, stat: stat_of(SessionId(0)) }).await;
-    let error = acquiring.await.unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NodeVanished);
-    // The client deletes its node all the same.
-    assert_eq!(peer.next().await.unwrap().op(), OpCode::DELETE);
-    peer.refuse(ErrorCode::NO_NODE).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_contender_that_may_not_be_read_is_waited_for_by_its_folder() {
     let (_network, client, mut peer, acquiring, own) = waiting(&[3], &[3]).await;
     // The client gets no event about its deletion, so it reads the node after one session timeout.
@@ -343,31 +299,6 @@ async fn a_contender_that_may_not_be_read_is_waited_for_by_its_folder() {
     owned(&client, &mut peer, acquiring).await;
 }
 
-/// Real servers answer an unknown operation ahead of all other requests, and close the connection.
-#[tokio::test(start_paused = true)]
-async fn without_containers_the_folders_are_plain_nodes() {
-    let (mut network, client, mut peer) = connected().await;
-    let acquiring = acquire(&client);
-    refuse_next(&mut peer, &[ErrorCode::NO_NODE; 2]).await;
-    assert_eq!(peer.next().await.unwrap().op(), OpCode::CREATE_CONTAINER);
-    peer.refuse(ErrorCode::UNIMPLEMENTED).await;
-    for _ in 0..2 {
-        peer.next().await.unwrap();
-    }
-    drop(peer);
-    let mut peer = network.attach().await;
-    // The client looks for the node of the lost create and finds no folder. A server without
-    // containers does not know getEphemerals either.
-    assert_eq!(peer.next().await.unwrap().op(), OpCode::SYNC);
-    peer.answer(&SyncResponse { path: Text::new(FOLDER) }).await;
-    assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_CHILDREN);
-    peer.refuse(ErrorCode::NO_NODE).await;
-    expect(&mut peer, OpCode::CREATE2, FOLDER).await;
-    peer.answer(&created(FOLDER)).await;
-    join_queue(&mut peer, &[]).await;
-    owned(&client, &mut peer, acquiring).await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn without_containers_a_server_that_stays_is_asked_for_plain_nodes_too() {
     let (_network, client, mut peer) = connected().await;
@@ -382,64 +313,6 @@ async fn without_containers_a_server_that_stays_is_asked_for_plain_nodes_too() {
         peer.answer(&created(expected)).await;
     }
     join_queue(&mut peer, &[]).await;
-    owned(&client, &mut peer, acquiring).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_create_that_breaks_every_connection_is_given_up() {
-    let (mut network, client, mut peer) = connected().await;
-    let acquiring = acquire(&client);
-    let mut broken = 0;
-    let mut looks = false;
-    while broken < 3 || looks {
-        let request = peer.next().await.unwrap();
-        match request.op() {
-            OpCode::CREATE2 => {
-                peer.next().await.unwrap();
-                drop(peer);
-                broken += 1;
-                peer = network.attach().await;
-                // One search for this create and for the create before it.
-                looks = true;
-            }
-            OpCode::SYNC => peer.answer(&SyncResponse { path: Text::new(FOLDER) }).await,
-            _ => {
-                peer.answer_ephemerals(&[]).await;
-                looks = false;
-            }
-        }
-    }
-    let error = acquiring.await.unwrap().unwrap_err();
-    assert_eq!(error.client().unwrap().kind(), zk_client::ErrorKind::NeverAnswered, "{error}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_end_that_a_newer_list_tells_as_well_costs_no_further_list() {
-    let (_network, client, mut peer, acquiring, own) = waiting(&[1, 2, 3, 4, 5], &[5, 4]).await;
-    peer.fire(EventType::NODE_DELETED, &path(5)).await;
-    answer_list(&mut peer, &own, &[1, 2, 4]).await;
-    arm(&mut peer, None, &[2]).await;
-    nothing_more(&client, &mut peer).await;
-    acquiring.abort();
-    assert!(acquiring.await.unwrap_err().is_cancelled());
-    // The contenders ahead may stay for long, so their watches are removed.
-    for number in [4, 2] {
-        expect(&mut peer, OpCode::REMOVE_WATCHES, &path(number)).await;
-    }
-    assert_eq!(peer.next().await.unwrap().op(), OpCode::DELETE);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_list_that_an_overloaded_server_sheds_is_asked_for_again() {
-    let (_network, client, mut peer) = connected().await;
-    let acquiring = acquire(&client);
-    let create = peer.next().await.unwrap();
-    let name = format!("{}0000000009", create.path().rsplit('/').next().unwrap());
-    peer.answer(&created(&format!("{FOLDER}/{name}"))).await;
-    assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_CHILDREN2);
-    peer.refuse(ErrorCode::THROTTLED_OP).await;
-    arm(&mut peer, Some(&name), &[]).await;
-    answer_list(&mut peer, &name, &[]).await;
     owned(&client, &mut peer, acquiring).await;
 }
 

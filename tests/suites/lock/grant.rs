@@ -230,41 +230,6 @@ async fn what_a_wait_has_brought_lasts_however_long_it_was_and_however_late_repl
     }
 }
 
-/// The requests that a lock costs from its acquire, or from the end of the wait for it, until it is
-/// held.
-async fn requests_of(wait: Option<Duration>) -> u64 {
-    let world = World::new();
-    world.make_folder().await;
-    let lock = world.lock().await;
-    let Some(wait) = wait else {
-        let (requests, guard) = world.requests(lock.acquire()).await;
-        drop(guard.unwrap());
-        return requests;
-    };
-    let held = world.lock().await.acquire().await.unwrap();
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    sleep(wait).await;
-    let (requests, guard) = world
-        .requests(async {
-            held.release().await.unwrap();
-            waiting.await.unwrap()
-        })
-        .await;
-    drop(guard.unwrap());
-    requests
-}
-
-#[tokio::test(start_paused = true)]
-async fn neither_a_free_lock_nor_a_short_wait_costs_a_proof_and_a_long_wait_costs_one() {
-    assert_eq!(requests_of(None).await, 2, "the create and the list");
-    for wait in (1..10).map(|n| TIMEOUT * n / 30) {
-        assert_eq!(requests_of(Some(wait)).await, 1, "{wait:?}: the release");
-    }
-    for wait in [TIMEOUT * 95 / 100, TIMEOUT * 3] {
-        assert_eq!(requests_of(Some(wait)).await, 2, "{wait:?}: the release and a write");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_first_answer_knows_that_the_node_is_gone_if_the_wait_has_left_a_watch() {
     for kind in KINDS {

@@ -146,20 +146,6 @@ async fn a_guard_that_tasks_share_is_released_by_any_of_them_and_lost_to_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_look_at_a_lock_that_was_free_costs_one_read_and_later_ones_nothing() {
-    let world = World::new();
-    world.make_folder().await;
-    let guard = world.lock().await.acquire().await.unwrap();
-    assert_eq!(world.requests(async { guard.state() }).await, (1, LockState::Held));
-    assert_eq!(world.requests(async { guard.state() }).await.0, 0);
-    assert_eq!(world.requests(guard.run(async {})).await.0, 0);
-    guard.release().await.unwrap();
-    let guard = world.lock().await.acquire().await.unwrap();
-    assert_eq!(world.requests(guard.run(async {})).await.0, 1);
-    assert_eq!(world.requests(async { guard.state() }).await.0, 0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_shared_guard_that_was_released_says_so_while_its_process_has_the_lock() {
     let world = World::new();
     let lock = ReentrantLock::new(&world.client().await, LOCK).unwrap();

@@ -17,7 +17,6 @@ mod future_sizes;
 mod grant;
 mod group;
 mod guard;
-mod handing_on;
 mod keyed;
 mod linger;
 mod losses;

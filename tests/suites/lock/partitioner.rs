@@ -185,21 +185,6 @@ async fn a_member_that_is_cut_off_has_stopped_before_others_begin() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_cut_moves_and_stops_nothing() {
-    let (world, log, ana, ben) = two_members().await;
-    let begun = log.begun();
-    for _ in 0..3 {
-        world.server.set_serving(false);
-        ana.client.states().wait_for(|state| !state.is_connected()).await.unwrap();
-        settle().await;
-        world.server.set_serving(true);
-        log.is_even(2).await;
-    }
-    assert_eq!(log.begun(), begun);
-    is_empty_without(&world, [ana, ben]).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_next_member_begins_when_the_work_has_ended() {
     const LAST_STEP: Duration = Duration::from_secs(3);
     let (world, log) = (World::new(), Log::default());
@@ -403,45 +388,4 @@ async fn work_is_polled_only_when_it_was_woken() {
     assert!(ran.is_err());
     let polls = polls.map(AtomicU32::into_inner);
     assert!(polls[0] > 900 && polls[1..].iter().all(|polls| *polls < 10), "{polls:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_member_that_comes_or_goes_costs_a_view_each_and_a_few_requests_a_shard() {
-    let (world, log, ana, ben) = two_members().await;
-    let even = async |members| {
-        while log.loads().len() < members || log.loads().values().sum::<usize>() < 5 {
-            settle().await;
-        }
-    };
-    let client = world.client().await;
-    let partitioner = partitioner(&client);
-    let stop = Notify::new();
-    let work = async |shard: Shard| {
-        let _at_work = log.begin("eva", shard.clone());
-        shard.stopping().await;
-    };
-    let mut running = Box::pin(partitioner.run_until("eva", stop.notified(), work));
-    // One shard of five moves, or two.
-    let act = async {
-        tokio::select! {
-            _ = running.as_mut() => unreachable!(),
-            () = even(3) => {}
-        }
-    };
-    let (requests, ()) = world.requests(act).await;
-    let moved = log.loads()["eva"] as u64;
-    assert!((1..=2).contains(&moved));
-    // A create with its list, a view of three members, and two with one new member. For each shard
-    // a delete, a create with its list, and up to three watches.
-    let joins = 2 + (1 + 3) + 2 * (1 + 1);
-    assert!((joins + 3 * moved..=joins + 6 * moved).contains(&requests), "{requests} requests");
-    let act = async {
-        stop.notify_one();
-        running.await.unwrap();
-        even(2).await;
-    };
-    let (requests, ()) = world.requests(act).await;
-    // A delete and two lists.
-    assert!((3 + 3 * moved..=3 + 6 * moved).contains(&requests), "{requests} requests");
-    is_empty_without(&world, [ana, ben]).await;
 }

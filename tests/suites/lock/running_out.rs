@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
-use zk_client::{Client, CreateOptions, DeadlineRule};
+use zk_client::{Client, CreateOptions};
 use zk_recipes::{Guard, Lock, LockState, Loss, MultiLock, Options, Semaphore};
 use zk_test_support::explore::{poll_once, settle};
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
@@ -53,32 +53,6 @@ async fn the_end_of_a_hold_moves_on_and_is_followed_without_haste() {
         assert!(left.is_some() || percent < 100, "so much is never left");
     }
     assert_eq!(guard.state(), LockState::Held);
-}
-
-/// By this rule each reply moves the end on, so the end that was waited for is always an old one.
-#[tokio::test(start_paused = true)]
-async fn an_end_that_moves_with_every_reply_is_not_followed_with_each() {
-    const PAUSE: Duration = Duration::from_millis(5);
-    let world = World::new();
-    let builder = world.builder().deadline_rule(DeadlineRule::Contact);
-    let client = builder.connect("zk").await.unwrap();
-    let guard = held(&client, Options::new()).await;
-    let busy = tokio::spawn(async move {
-        loop {
-            client.get_children("/").await.unwrap();
-            sleep(PAUSE).await;
-        }
-    });
-    for percent in [0, 25, 50, 75, 90] {
-        let margin = TIMEOUT * percent / 100;
-        let (left, polls) = polls(10 * TIMEOUT, guard.running_out(margin)).await;
-        assert_eq!(left, None);
-        let expected = 10 * 100 / (99 - percent) + 10;
-        assert!(polls <= expected, "{polls} polls for {percent} %");
-    }
-    busy.abort();
-    let left = timeout(TIMEOUT, guard.running_out(TIMEOUT * 9 / 10)).await.unwrap();
-    assert!(left > TIMEOUT / 2, "pings are rarer: {left:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,6 @@ use crate::semaphore::waits;
 
 const PATH: &str = "/limits/one";
 const QUEUE: &str = "/limits/one-__lock__";
-const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
 fn options() -> Options {
     Options::new().layout(Layout::KAZOO)
@@ -194,33 +193,4 @@ async fn what_kazoos_layout_cannot_have_is_refused_without_a_request() {
     };
     let (requests, ()) = world.requests(act).await;
     assert_eq!(requests, 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_free_permit_costs_eight_requests_and_a_try_that_finds_none_only_reads() {
-    let world = world(1).await;
-    let (one, two) = (semaphore(&world, 1).await, semaphore(&world, 1).await);
-    let (requests, permit) = world.requests(one.acquire()).await;
-    assert_eq!(requests, 8, "the turn and a list; a list and the number, twice, a create; the end");
-    let before = world.server.history().len();
-    let (requests, refused) = world.requests(two.try_acquire()).await;
-    assert!(refused.unwrap().is_none());
-    assert_eq!((requests, world.server.history().len()), (2, before));
-    drop(permit.unwrap());
-    is_idle(&world).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn every_child_of_the_folder_is_a_permit_as_for_kazoo() {
-    let world = world(1).await;
-    let (semaphore, other) = (semaphore(&world, 1).await, world.client().await);
-    let odd = format!("{PATH}/odd");
-    other.create(&odd, b"", &PERSISTENT).await.unwrap();
-    assert!(semaphore.try_acquire().await.unwrap().is_none());
-    let waiting = waits(&semaphore, 1).await;
-    sleep(2 * TIMEOUT).await;
-    assert!(!waiting.is_finished());
-    other.delete(&odd, None).await.unwrap();
-    drop(timeout(TIMEOUT, waiting).await.unwrap().unwrap().unwrap());
-    is_idle(&world).await;
 }

@@ -2,48 +2,23 @@
 //! their turn.
 
 use std::cell::RefCell;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use zk_client::{Acl, Id, Perms};
 use zk_embedded::{ErrorCode, Fault, OpCode};
 use zk_recipes::{
     Error, ErrorKind, LockState, Loss, OfTwoLevelLock, Options, Owner, ReentrantGuard,
     ReentrantLock, ReentrantRwLock, Release,
 };
 use zk_test_support::explore::{Actor, actor, poll_once, settle};
-use zk_test_support::locks::{LOCK, TIMEOUT, World};
+use zk_test_support::locks::{LOCK, World};
 
 async fn stock(world: &World, options: Options<OfTwoLevelLock>) -> ReentrantLock {
     ReentrantLock::with_options(&world.client().await, LOCK, options).unwrap()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_process_that_queues_up_behind_another_one_sends_three_requests() {
-    let world = World::new();
-    let (first, second) =
-        (stock(&world, Options::new()).await, stock(&world, Options::new()).await);
-    let (ana, ben) = (Owner::new(), Owner::new());
-    let held = first.acquire(&ana).await.unwrap();
-    let mut waits = pin!(second.acquire(&ben));
-    let (requests, waiting) = world
-        .requests(async {
-            let waiting = poll_once(waits.as_mut());
-            settle().await;
-            drop(poll_once(waits.as_mut()));
-            waiting
-        })
-        .await;
-    assert!(waiting.is_pending());
-    // A create, a listing, and one request for the watches on both nodes. The watch of the listing
-    // is not taken back.
-    assert_eq!(requests, 3);
-    drop(held);
-    drop(timeout(TIMEOUT, waits).await.unwrap().unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -302,17 +277,6 @@ async fn an_error_of_the_acquire_frees_the_local_level() {
     is_free(&world, &lock).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_turn_costs_what_a_plain_lock_costs() {
-    let world = World::new();
-    let (lock, me) = (stock(&world, Options::new()).await, Owner::new());
-    lock.acquire(&me).await.unwrap().release().await.unwrap();
-    let turn = async { lock.acquire(&me).await.unwrap().release().await };
-    let (requests, released) = world.requests(turn).await;
-    released.unwrap();
-    assert_eq!(requests, 3, "create, list, delete");
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn tasks_on_several_threads_get_in_one_by_one_whoever_leaves() {
     let world = World::new();
@@ -352,4 +316,28 @@ async fn tasks_on_several_threads_get_in_one_by_one_whoever_leaves() {
     for task in tasks {
         task.await.unwrap();
     }
+}
+
+/// Servers do not tell a client of the end of a node that it may not read.
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_end_cannot_be_seen_is_not_handed_on() {
+    let world = World::new();
+    let hidden = [Acl::new(Perms::ALL.without(Perms::READ), Id::ANYONE)];
+    let (client, remote) = (world.client().await, world.lock().await);
+    let options = Options::new().acl(&hidden);
+    let lock = ReentrantLock::with_options(&client, LOCK, options).unwrap();
+    let (one, other) = (Owner::new(), Owner::new());
+    let guard = lock.acquire(&one).await.unwrap();
+    let node = guard.node().to_owned();
+    let waiting = tokio::spawn(async move { lock.acquire(&other).await.unwrap() });
+    settle().await;
+    world.client().await.delete(&node, None).await.unwrap();
+    let held = remote.acquire().await.unwrap();
+    drop(guard);
+    settle().await;
+    assert!(!waiting.is_finished(), "another process has it");
+    drop(held);
+    let guard = waiting.await.unwrap();
+    assert_ne!(guard.node(), node);
+    world.is_owner(&guard);
 }
