@@ -1,13 +1,12 @@
 //! Elections: terms and their ends, what observers see, and that nothing is left behind.
 
-use std::future::{Future, pending};
+use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
 use zk_client::{Client, ErrorCode};
 use zk_embedded::{Fault, OpCode};
@@ -63,34 +62,6 @@ pub(crate) async fn lose_looks<T>(
         assert!(timeout(2 * TIMEOUT, waiting.as_mut()).await.is_err(), "nothing has changed");
         assert_eq!(world.server.pending_faults(), 0, "it has looked");
     }
-}
-
-/// All connections are cut for a time that no session ends by.
-#[tokio::test(start_paused = true)]
-async fn a_short_cut_costs_nothing_if_the_leader_is_to_step_down_at_the_deadline() {
-    let world = World::new();
-    let client = world.client().await;
-    let (tell, mut terms) = unbounded_channel();
-    let candidate = election(&client, "ana").step_down(StepDown::Deadline);
-    let leading = tokio::spawn(async move {
-        candidate
-            .lead(async |term| {
-                tell.send(term.token()).unwrap();
-                pending::<()>().await;
-            })
-            .await
-    });
-    terms.recv().await.unwrap();
-    world.server.set_serving(false);
-    client.states().wait_for(|state| !state.is_connected()).await.unwrap();
-    settle().await;
-    world.server.set_serving(true);
-    let again = timeout(2 * TIMEOUT, terms.recv()).await;
-    assert!(again.is_err(), "a second term: {again:?}");
-    assert_eq!(world.queue().len(), 1, "an earlier term has left its node");
-    leading.abort();
-    drop(leading.await);
-    world.is_empty().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,14 +168,4 @@ async fn connections_that_break_now_and_then_do_not_end_an_observer() {
     lose_looks((&world, &client), OpCode::GET_DATA, leaders.next()).await;
     drop(term);
     assert_eq!(next(&mut leaders).await, Some(None));
-}
-
-#[tokio::test(start_paused = true)]
-async fn work_that_is_done_keeps_its_result_although_the_resignation_is_not_confirmed() {
-    let world = World::new();
-    let candidate = election(&world.client().await, "ana");
-    world.server.inject(Fault::lose_reply().op(OpCode::DELETE));
-    assert_eq!(candidate.lead(async |_| 7).await.unwrap(), 7);
-    assert_eq!(world.server.pending_faults(), 0, "the reply to the delete was lost");
-    world.is_empty().await;
 }

@@ -171,23 +171,6 @@ fn one_who_joins_during_a_takeover_and_the_new_member_are_never_both_members() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_repeated_leave_does_not_end_the_next_member_with_the_id() {
-    let world = World::new();
-    let client = world.client().await;
-    let first = group(&client).join("ana", "1").await.unwrap();
-    let next = new_group(&world).await;
-    world.server.inject(Fault::lose_reply().op(OpCode::DELETE));
-    let leaving = first.leave();
-    let second = next.join("ana", "2").await.unwrap();
-    assert_eq!(leaving.await.unwrap_err().kind(), ErrorKind::Unconfirmed);
-    client.sync("/").await.unwrap();
-    assert_eq!(world.server.pending_faults(), 0);
-    second.verify().await.unwrap();
-    drop(second);
-    world.is_empty().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_view_that_is_read_after_a_reconnect_is_not_doubtful() {
     let (world, ana, client, mut members) = observed_ana().await;
     world.server.disconnect(client.session().unwrap().id);
@@ -391,22 +374,4 @@ async fn a_folder_that_the_server_removes_is_an_empty_group_until_somebody_joins
     assert_eq!(next(&mut members).await, shows("ben=2"));
     drop((ben, members));
     world.is_empty().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn members_of_kazoos_party_are_members_and_other_children_are_not() {
-    let world = World::new();
-    world.make_folder().await;
-    let raw = world.client().await;
-    let hex = "00112233445566778899aabbccddeeff";
-    let node = CreateOptions::ephemeral();
-    raw.create(&format!("{LOCK}/{hex}__party__"), b"theirs", &node).await.unwrap();
-    for other in ["config", "x~a__party__", "x~__party__0000000001", "_c_x-lock-0000000001"] {
-        raw.create(&format!("{LOCK}/{other}"), b"", &node).await.unwrap();
-    }
-    let group = new_group(&world).await;
-    let _ana = group.try_join("a", "1").await.unwrap().expect("nobody has the id");
-    let expected = format!("{hex}=theirs a=1");
-    assert_eq!(text(&group.members().await.unwrap()), expected);
-    assert_eq!(next(&mut group.watch()).await, Some(expected));
 }

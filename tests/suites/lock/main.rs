@@ -29,7 +29,6 @@ mod partitioner;
 mod read_only;
 mod refused_deletes;
 mod replaced;
-mod requeue;
 mod running_out;
 mod runtimes;
 mod rw;

@@ -78,22 +78,6 @@ async fn a_holder_that_is_cut_off_is_told_as_long_before_the_end_as_it_asked_for
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_cut_ends_no_wait_that_it_outlasts_and_a_later_wait_waits_again() {
-    let world = World::new();
-    let client = world.client().await;
-    let guard = held(&client, Options::new()).await;
-    let mut patient = pin!(guard.running_out(TIMEOUT / 20));
-    assert!(poll_once(patient.as_mut()).is_pending());
-    world.server.set_serving(false);
-    let left = timeout(TIMEOUT, guard.running_out(TIMEOUT / 5)).await.unwrap();
-    assert!(left > TIMEOUT / 6, "{left:?}");
-    world.server.set_serving(true);
-    assert!(timeout(3 * TIMEOUT, patient).await.is_err());
-    assert!(timeout(3 * TIMEOUT, guard.running_out(MARGIN)).await.is_err());
-    assert_eq!(guard.state(), LockState::Held);
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_end_of_a_term_counts_as_well_as_that_of_the_session() {
     let world = World::new();
     let client = world.client().await;

@@ -107,35 +107,6 @@ async fn there_are_never_more_nodes_than_permits_beside_kazoo_and_all_are_used()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_folders_are_as_kazoo_makes_them_and_stay() {
-    let world = World::new();
-    let client = world.client().await;
-    let options = options().data("ana");
-    let semaphore = Semaphore::with_options(&client, PATH, 12, options).unwrap();
-    assert_eq!(semaphore.path(), PATH);
-    let permit = semaphore.try_acquire().await.unwrap().unwrap();
-    let [lease] = permit.leases() else { panic!("{permit:?}") };
-    assert_eq!(lease.node().rsplit_once('/').unwrap().0, PATH);
-    let lease = client.get_data(lease.node()).await.unwrap();
-    let session = client.session().unwrap().id;
-    assert_eq!((&*lease.data, lease.stat.ephemeral_owner), (&b"ana"[..], session));
-    drop(permit);
-    settle().await;
-    for _ in 0..3 {
-        world.server.reap();
-    }
-    for (path, data) in [("/limits", ""), (PATH, "12"), (QUEUE, "")] {
-        let node = client.get_data(path).await.unwrap();
-        assert_eq!((&*node.data, node.stat.version), (data.as_bytes(), 0), "{path}");
-    }
-    // Somebody deletes them all the same.
-    client.delete_all("/limits").await.unwrap();
-    drop(semaphore.acquire().await.unwrap());
-    assert_eq!(client.get_data(PATH).await.unwrap().data, b"12"[..]);
-    is_idle(&world).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn another_number_of_permits_is_refused_whenever_it_is_there() {
     let world = world(3).await;
     let client = world.client().await;
