@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use anyhow::{Context, Result};
 use zk_client::{
-    CreateOptions, ErrorKind, EventType, Op, OpResult, Outcome, OwnedNode, SessionState,
+    CreateOptions, ErrorCode, ErrorKind, EventType, Op, OpResult, Outcome, OwnedNode, SessionState,
     StreamEvent, WatchMode, WatchStream, Watcher,
 };
 
@@ -120,10 +120,16 @@ pub async fn a_multi_happens_as_a_whole_and_tells_in_order(target: &Target) -> R
 
     // Operations are counted one by one, also those inside another shape.
     let (set, check) = (Op::set_data("/m", b"", None), Op::check("/m", None));
-    let refused = client.multi((check, [set; 2], (Op::delete("/none", None), check))).await;
-    let error = refused.expect_err("it is absent");
-    assert_eq!((error.is_no_node(), error.failed_op()), (true, Some(3)));
-    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Refused, Outcome::NotApplied));
+    for (bad, code) in [
+        (Op::delete("/none", None).any(), ErrorCode::NO_NODE),
+        (Op::delete("/m/s-0000000000", Some(7)).any(), ErrorCode::BAD_VERSION),
+        (Op::set_data("/m", b"", Some(7)).any(), ErrorCode::BAD_VERSION),
+        (Op::check("/m", Some(7)).any(), ErrorCode::BAD_VERSION),
+    ] {
+        let error = client.multi((check, [set; 2], (bad, check))).await.expect_err("one is bad");
+        assert_eq!((error.code(), error.failed_op()), (Some(code), Some(3)), "{bad:?}");
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Refused, Outcome::NotApplied));
+    }
     assert_eq!(client.get_data("/m").await?, node);
 
     client.multi(()).await?;

@@ -61,7 +61,8 @@ pub const CLIENT: &[Claim] = claims! {
     members_are_told_to_all_alike_and_changed_only_where_that_is_allowed,
     nodes_with_a_time_to_live_are_created_alone_and_together,
     an_empty_transaction_is_committed_behind_all_that_was_seen,
-    many_reads_are_one_request_and_fail_one_by_one;
+    many_reads_are_one_request_and_fail_one_by_one,
+    the_first_create_is_answered_with_the_czxid_of_its_node;
     counter:
     a_counter_reads_the_latest_value_from_every_server,
     writers_at_all_servers_get_numbers_of_their_own;

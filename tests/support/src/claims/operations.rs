@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use zk_client::{
-    Acl, CreateOptions, Error, ErrorCode, ErrorKind, Id, Op, OpCode, Outcome, Perms, Read,
+    Acl, CreateOptions, Dialect, Error, ErrorCode, ErrorKind, Id, Op, OpCode, Outcome, Perms, Read,
     ReadResult, Reconfig, SessionId, SessionState,
 };
 
@@ -205,5 +205,21 @@ pub async fn many_reads_are_one_request_and_fail_one_by_one(target: &Target) -> 
     client.multi_read(()).await?;
     let error = client.multi_read([Read::get_data("/a"), Read::get_data("a")]).await;
     assert_eq!(error.expect_err("a rule").kind(), ErrorKind::InvalidPath);
+    Ok(())
+}
+
+/// Its reply has no Stat, so this is all that tells which node it was.
+pub async fn the_first_create_is_answered_with_the_czxid_of_its_node(
+    target: &Target,
+) -> Result<()> {
+    let old = Dialect::apache().without(OpCode::CREATE2);
+    let client = target.builder().dialect(old).connect(&target.servers()).await?;
+    let created = client.create("/a", b"", &PERSISTENT).await?;
+    let options = CreateOptions::ephemeral().sequential();
+    let owned = client.create_owned("/owned-", b"", &options).await?;
+    assert_eq!(created.stat, None);
+    for (path, czxid) in [(&*created.path, created.czxid), (owned.path(), owned.czxid())] {
+        assert_eq!(client.exists(path).await?.map(|stat| stat.czxid), Some(czxid), "{path}");
+    }
     Ok(())
 }

@@ -66,8 +66,7 @@ impl Target {
 
     /// Waits until every server has applied all earlier writes: a new client may get any server.
     pub async fn catch_up(&self) -> Result<()> {
-        for server in self.servers.split(',') {
-            let client = self.builder().connect(server).await?;
+        for client in self.connect_to_each().await? {
             client.sync("/").await?;
             client.close().await;
         }
