@@ -7,29 +7,15 @@ use anyhow::Result;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use zk_client::TlsConnector;
 use zk_embedded::{Config, Server, ServerVersion};
-use zk_test_support::claims::equipped_embedded as equipped;
 use zk_test_support::claims::target::Target;
+use zk_test_support::claims::{
+    ALONE, CLIENT, LOCK_COSTS, LOCKS, equipped_embedded, hold_apart, hold_at_once,
+};
 use zk_test_support::tls::{Authority, Front};
 use zk_test_support::trials::{TRIALS, sweep};
 
-zk_test_support::client_claims!(client, server(ServerVersion::V3_9).await?);
-zk_test_support::client_claims!(client_of_3_8, server(ServerVersion::V3_8).await?);
-zk_test_support::client_claims!(client_over_tls, encrypted().await?);
-zk_test_support::claims_at_once!(
-    every_claim_holds_at_once,
-    server(ServerVersion::V3_9).await?,
-    client_claims,
-);
-zk_test_support::alone_claims!(alone, Server::start().await?);
-zk_test_support::alone_claims!(
-    alone_of_3_8,
-    Server::with(Config::new().server_version(ServerVersion::V3_8)).await?
-);
-zk_test_support::lock_claims!(lock, Server::start().await?);
-zk_test_support::lock_cost_claims!(lock_costs, Server::start().await?);
-
 async fn server(version: ServerVersion) -> Result<Server> {
-    Ok(Server::with(equipped(Config::new().server_version(version))).await?)
+    Ok(Server::with(equipped_embedded(Config::new().server_version(version))).await?)
 }
 
 /// A server behind TLS.
@@ -41,6 +27,40 @@ async fn encrypted() -> Result<Target> {
     let connector = TlsConnector::new(authority.trusted())?.over(front);
     let target = Target::new(server.address().to_owned(), server);
     Ok(target.reached("zk.test", connector))
+}
+
+#[tokio::test]
+async fn every_claim_holds_at_once() -> Result<()> {
+    hold_at_once(server(ServerVersion::V3_9).await?, CLIENT).await
+}
+
+#[tokio::test]
+async fn every_claim_holds_at_once_in_the_manner_of_3_8() -> Result<()> {
+    hold_at_once(server(ServerVersion::V3_8).await?, CLIENT).await
+}
+
+#[tokio::test]
+async fn every_claim_holds_at_once_over_tls() -> Result<()> {
+    hold_at_once(encrypted().await?, CLIENT).await
+}
+
+#[tokio::test]
+async fn each_claim_about_a_server_alone_holds() -> Result<()> {
+    for version in [ServerVersion::V3_8, ServerVersion::V3_9] {
+        let start = async || Ok(Server::with(Config::new().server_version(version)).await?);
+        hold_apart(start, ALONE).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_claim_about_locks_holds_at_once() -> Result<()> {
+    hold_at_once(Server::start().await?, LOCKS).await
+}
+
+#[tokio::test]
+async fn locks_cost_what_is_claimed() -> Result<()> {
+    hold_apart(async || Ok(Server::start().await?), LOCK_COSTS).await
 }
 
 #[tokio::test]

@@ -3,7 +3,6 @@
 mod claims;
 mod ensemble;
 mod faults;
-mod leaks;
 mod life;
 mod limits;
 mod multi;

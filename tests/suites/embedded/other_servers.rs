@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use zk_embedded::{Config, Manner, Server};
 use zk_test_support::claims::target::Target;
-use zk_test_support::claims::{Claim, broken_of};
+use zk_test_support::claims::{Claim, LOCK_COSTS, LOCKS, broken_of};
 use zk_test_support::like::dialect_for;
 
 const KEEPERS: &[&str] = &["clickhouse-keeper", "clickhouse-keeper-26"];
@@ -34,10 +34,6 @@ const EXCEPTIONS: &[(&[&str], &str, &[&str])] = &[
 /// For how long a claim may wait for what does not come.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn claims() -> Vec<Claim> {
-    [&zk_test_support::lock_claims!()[..], &zk_test_support::lock_cost_claims!()].concat()
-}
-
 /// Tries these claims, each on a server of its own in this manner. Returns those that do not hold.
 async fn broken(like: &str, claims: Vec<Claim>) -> Result<Vec<(&'static str, String)>> {
     let manner = Manner::ALL.into_iter().find(|(name, _)| *name == like).expect("a name").1;
@@ -53,8 +49,9 @@ async fn broken(like: &str, claims: Vec<Claim>) -> Result<Vec<(&'static str, Str
 async fn hold_on(like: &str) -> Result<()> {
     let listed = EXCEPTIONS.iter().filter(|(likes, ..)| likes.contains(&like));
     let listed = listed.flat_map(|(.., names)| *names).copied().collect::<BTreeSet<_>>();
+    let claims = [LOCKS, LOCK_COSTS].concat();
     let (excepted, claims) =
-        claims().into_iter().partition::<Vec<_>, _>(|claim| listed.contains(claim.name));
+        claims.into_iter().partition::<Vec<_>, _>(|claim| listed.contains(claim.name));
     ensure!(excepted.len() == listed.len(), "a claim is listed that is none: {listed:?}");
     let broken_ones = broken(like, claims).await?;
     ensure!(broken_ones.is_empty(), "{broken_ones:#?}");

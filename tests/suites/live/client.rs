@@ -9,7 +9,7 @@ use zk_client::{
     Client, CreateOptions, ErrorCode, ErrorKind, EventType, Id, Limits, OpCode, Outcome, Reconfig,
     SessionState, StreamEvent, WatchMode, Watcher,
 };
-use zk_test_support::claims::equipped;
+use zk_test_support::claims::{ALONE, CLIENT, equipped, hold_apart, hold_at_once};
 use zk_test_support::fault::{Fault, Faults};
 use zk_test_support::server::{Ensemble, ServerConfig, Standalone};
 
@@ -25,17 +25,20 @@ async fn sees(watch: &mut Watcher, kind: EventType, path: &str) -> Result<bool> 
     Ok(event.missed)
 }
 
-zk_test_support::claims_at_once!(
-    every_claim_holds_on_a_standalone,
-    Standalone::with(&equipped(ServerConfig::default())).await?,
-    client_claims,
-);
-zk_test_support::claims_at_once!(
-    every_claim_holds_on_an_ensemble,
-    Ensemble::with(&equipped(ServerConfig::default()), 3).await?,
-    client_claims,
-);
-zk_test_support::alone_claims!(standalone, Standalone::start().await?);
+#[tokio::test]
+async fn every_claim_holds_on_a_standalone() -> Result<()> {
+    hold_at_once(Standalone::with(&equipped(ServerConfig::default())).await?, CLIENT).await
+}
+
+#[tokio::test]
+async fn every_claim_holds_on_an_ensemble() -> Result<()> {
+    hold_at_once(Ensemble::with(&equipped(ServerConfig::default()), 3).await?, CLIENT).await
+}
+
+#[tokio::test]
+async fn each_claim_about_a_server_alone_holds() -> Result<()> {
+    hold_apart(Standalone::start, ALONE).await
+}
 
 #[tokio::test]
 async fn watches_survive_the_server_and_tell_what_was_missed() -> Result<()> {

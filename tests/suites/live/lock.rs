@@ -7,19 +7,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Result, ensure};
 use tokio::task::JoinSet;
 use zk_recipes::Lock;
-use zk_test_support::claims::lock::{LOCK, connect, one_ticket_at, queue, queued};
 use zk_test_support::claims::target::Target;
+use zk_test_support::claims::{
+    LOCK, LOCK_COSTS, LOCKS, connect, hold_apart, hold_at_once, one_ticket_at, queue, queued,
+};
 use zk_test_support::fault::Faults;
 use zk_test_support::server::{Ensemble, Standalone};
 use zk_test_support::trials::{TRIALS, sweep};
 
-zk_test_support::claims_at_once!(
-    every_claim_holds_on_a_standalone,
-    Standalone::start().await?,
-    lock_claims,
-);
+#[tokio::test]
+async fn every_claim_holds_on_a_standalone() -> Result<()> {
+    hold_at_once(Standalone::start().await?, LOCKS).await
+}
 
-zk_test_support::lock_cost_claims!(costs, Standalone::start().await?);
+#[tokio::test]
+async fn locks_cost_what_is_claimed() -> Result<()> {
+    hold_apart(Standalone::start, LOCK_COSTS).await
+}
 
 #[tokio::test]
 async fn every_recipe_works_whichever_request_or_reply_is_lost() -> Result<()> {

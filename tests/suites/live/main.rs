@@ -9,7 +9,6 @@ mod conformance;
 mod costs;
 mod differential;
 mod harness;
-mod leaks;
 mod lock;
 mod partition;
 mod processes;

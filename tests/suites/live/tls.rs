@@ -8,21 +8,20 @@ use zk_client::{
     Acl, Client, ClientBuilder, CreateOptions, ErrorCode, ErrorKind, Id, Pem, Perms, ServerName,
     TlsConnector, TlsOptions,
 };
-use zk_test_support::claims::equipped;
 use zk_test_support::claims::target::Target;
+use zk_test_support::claims::{CLIENT, equipped, hold_at_once};
 use zk_test_support::server::{Ensemble, ServerConfig, ServerTls, Standalone};
 use zk_test_support::tls::{Authority, Certified};
 
-zk_test_support::claims_at_once!(
-    every_claim_holds_on_a_standalone_over_tls,
-    standalone().await?,
-    client_claims,
-);
-zk_test_support::claims_at_once!(
-    every_claim_holds_on_an_ensemble_over_tls,
-    ensemble().await?,
-    client_claims,
-);
+#[tokio::test]
+async fn every_claim_holds_on_a_standalone_over_tls() -> Result<()> {
+    hold_at_once(standalone().await?, CLIENT).await
+}
+
+#[tokio::test]
+async fn every_claim_holds_on_an_ensemble_over_tls() -> Result<()> {
+    hold_at_once(ensemble().await?, CLIENT).await
+}
 
 async fn standalone() -> Result<Target> {
     let authority = Authority::new("root")?;

@@ -1,6 +1,5 @@
 //! What the suites share.
 
-mod claims;
 mod cuts;
 mod explore;
 mod history;

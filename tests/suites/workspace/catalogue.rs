@@ -85,7 +85,7 @@ pub(crate) fn trouble(test: &str) -> Option<String> {
     };
     // A claim becomes a test when it is listed.
     let is_listed = |lists: String| {
-        [",\n", ";\n"].iter().any(|end| lists.contains(&format!("            {function}{end}")))
+        [",\n", ";\n"].iter().any(|end| lists.contains(&format!("    {function}{end}")))
     };
     let is_test = match file.starts_with("claims/") {
         true => sources("claims/mod").is_some_and(is_listed),

@@ -17,7 +17,7 @@ use zk_recipes::{
     Semaphore, TreeCache, TreeLimits, retry,
 };
 
-use crate::claims::lock::queued_at;
+use crate::claims::queued_at;
 use crate::claims::target::Target;
 use crate::fault::{Fault, Faults};
 

@@ -1,7 +1,5 @@
 //! Claims about barriers on a server: who waits, and who goes on.
 
-#![expect(missing_docs, reason = "the names are the claims")]
-
 use std::pin::pin;
 
 use anyhow::{Result, ensure};

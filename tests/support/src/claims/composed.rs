@@ -1,8 +1,6 @@
 //! Claims about what the client builds from several operations: waiting for zxids, trees, and
 //! writes whose results are looked for.
 
-#![expect(missing_docs, reason = "the names are the claims")]
-
 use anyhow::{Context, Result};
 use zk_client::{CreateOptions, ErrorCode, Outcome, Quota};
 use zk_proto::OpCode;

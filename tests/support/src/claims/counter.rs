@@ -1,7 +1,5 @@
 //! Claims about counters: each call counts once, whatever is lost, on whatever server.
 
-#![expect(missing_docs, reason = "the names are the claims")]
-
 use anyhow::Result;
 use zk_client::Client;
 use zk_recipes::Counter;

@@ -1,7 +1,5 @@
 //! Claims about groups on a server: who is in them, and what a takeover does.
 
-#![expect(missing_docs, reason = "the names are the claims")]
-
 use anyhow::Result;
 use zk_recipes::{ErrorKind, Group, LockState, Loss, Release};
 

@@ -1,7 +1,5 @@
 //! Claims about the lock on a server: what it costs, what it survives, and what it leaves behind.
 
-#![expect(missing_docs, reason = "the names are the claims")]
-
 use std::future::Future;
 use std::pin::pin;
 use std::task::Poll;

@@ -1,7 +1,5 @@
 //! Claims about partitioners on a server: who works on what, and that nobody works beside another.
 
-#![expect(missing_docs, reason = "the names are the claims")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

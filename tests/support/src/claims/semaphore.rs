@@ -1,7 +1,5 @@
 //! Claims about the semaphore on a server: what it costs, and that it never gives too much.
 
-#![expect(missing_docs, reason = "the names are the claims")]
-
 use std::time::Duration;
 
 use anyhow::{Result, ensure};

@@ -5,7 +5,6 @@
 //! connections, and the servers are kept as long as the target is.
 
 use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,13 +12,13 @@ use anyhow::Result;
 use zk_client::{Client, ClientBuilder, Connector, CreateOptions, Dialect, OpCode};
 
 use crate::fault::Way;
-use crate::server::{Ensemble, Standalone, four_letter};
+use crate::server::{Ensemble, Standalone};
 
 /// The session timeout that clients of a target ask for. Each server decides what they get.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Servers that share one tree, and how clients reach it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Target {
     /// The connect string without a chroot.
     servers: String,
@@ -28,8 +27,6 @@ pub struct Target {
     way: Way,
     /// What the servers understand.
     dialect: Dialect,
-    /// The addresses for four-letter words, without TLS.
-    words: Vec<String>,
     /// The servers, which end with the last target.
     keep: Arc<dyn Any + Send + Sync>,
 }
@@ -37,10 +34,8 @@ pub struct Target {
 impl Target {
     /// Servers at these addresses, which last as long as `keep` does.
     pub fn new(servers: impl Into<String>, keep: impl Any + Send + Sync) -> Self {
-        let servers: String = servers.into();
-        let words = servers.split(',').map(str::to_owned).collect();
-        let (way, dialect) = (Way::default(), Dialect::apache());
-        Self { servers, root: String::new(), way, dialect, words, keep: Arc::new(keep) }
+        let (servers, root, keep) = (servers.into(), String::new(), Arc::new(keep));
+        Self { servers, root, way: Way::default(), dialect: Dialect::apache(), keep }
     }
 
     /// The same servers, which understand this.
@@ -51,8 +46,7 @@ impl Target {
 
     /// The same servers, reached in another way.
     ///
-    /// An example is TLS, for which they listen at other addresses. Four-letter words still go to
-    /// the old addresses.
+    /// An example is TLS, for which they listen at other addresses.
     #[must_use]
     pub fn reached(self, servers: impl Into<String>, by: impl Connector) -> Self {
         Self { servers: servers.into(), way: Way::new(by), ..self }
@@ -72,8 +66,7 @@ impl Target {
 
     /// Waits until every server has applied all earlier writes: a new client may get any server.
     pub async fn catch_up(&self) -> Result<()> {
-        for server in self.servers.split(',') {
-            let client = self.builder().connect(server).await?;
+        for client in self.connect_to_each().await? {
             client.sync("/").await?;
             client.close().await;
         }
@@ -83,11 +76,6 @@ impl Target {
     /// The connect string of this tree.
     pub fn servers(&self) -> String {
         format!("{}{}", self.servers, self.root)
-    }
-
-    /// The node that is the root of this tree; empty if it is the servers' own root.
-    pub fn root(&self) -> &str {
-        &self.root
     }
 
     /// The builder of every client of this target.
@@ -148,25 +136,6 @@ impl Target {
         }
         Ok(clients)
     }
-
-    /// A client that sees the part of this tree at `chroot`.
-    pub async fn connect_at(&self, chroot: &str) -> Result<Client> {
-        Ok(self.builder().connect(&format!("{}{chroot}", self.servers())).await?)
-    }
-
-    /// How many paths of this tree have data watches, of any client.
-    pub async fn watched(&self) -> Result<usize> {
-        let mut watched = 0;
-        for address in &self.words {
-            let answer = four_letter(address, "wchp").await?;
-            let below = |line: &&str| {
-                let inside = line.strip_prefix(&self.root);
-                inside.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            };
-            watched += answer.lines().filter(|line| !line.is_empty()).filter(below).count();
-        }
-        Ok(watched)
-    }
 }
 
 impl From<Standalone> for Target {
@@ -184,11 +153,5 @@ impl From<Ensemble> for Target {
 impl From<zk_embedded::Server> for Target {
     fn from(server: zk_embedded::Server) -> Self {
         Self::new(server.address().to_owned(), server)
-    }
-}
-
-impl fmt::Debug for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Target({})", self.servers())
     }
 }

@@ -1,7 +1,5 @@
 //! Claims about trees in memory: they are the server's, whatever was missed, on whatever server.
 
-#![expect(missing_docs, reason = "the names are the claims")]
-
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
