@@ -14,7 +14,6 @@ mod examples;
 mod fence;
 mod frames;
 mod future_sizes;
-mod grant;
 mod group;
 mod guard;
 mod keyed;

@@ -3,84 +3,10 @@
 
 use std::time::Duration;
 
-use zk_client::Op;
-use zk_recipes::{ErrorKind, Lock, LockState, Loss, Release};
-use zk_test_support::explore::{Script, actor, explore, poll_once, settle};
+use zk_recipes::{ErrorKind, LockState, Loss, Release};
+use zk_test_support::explore::settle;
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
 use zk_test_support::peer::Clock;
-
-#[test]
-fn nobody_owns_whose_node_went_with_the_holders() {
-    let mut lost = 0;
-    for own_first in [false, true] {
-        let runs = explore(|script: Script| async move {
-            let world = World::new();
-            let (one, two) = (world.lock().await, world.lock().await);
-            let held = one.acquire().await.unwrap();
-            let client = world.client().await;
-            let mut waits = Box::pin(two.acquire());
-            for _ in 0..4 {
-                assert!(poll_once(waits.as_mut()).is_pending());
-                match script.choose(2) {
-                    0 => settle().await,
-                    _ => tokio::task::yield_now().await,
-                }
-            }
-            settle().await;
-            let queue = world.queue();
-            let own = queue.iter().map(|name| format!("{LOCK}/{name}"));
-            let own = own.filter(|path| path != held.node()).collect::<Vec<_>>();
-            let [own] = own.as_slice() else {
-                panic!("{queue:?}");
-            };
-            let (first, second) =
-                if own_first { (own.as_str(), held.node()) } else { (held.node(), own.as_str()) };
-            let ops = [Op::delete(first, None), Op::delete(second, None)];
-            client.multi(ops).await.unwrap();
-            // The result depends on which of the two deletions is reported first. The next event at
-            // the latest reports the loss.
-            match waits.await {
-                Err(error) => assert_eq!(error.kind(), ErrorKind::NodeVanished),
-                Ok(guard) => {
-                    let lost = tokio::time::timeout(TIMEOUT, guard.lost()).await;
-                    assert_eq!(lost.ok(), Some(Loss::NodeDeleted), "it was never told");
-                    assert!(guard.verify().await.is_err());
-                }
-            }
-        });
-        lost += runs;
-    }
-    assert!(lost >= 32, "{lost} runs");
-}
-
-#[test]
-fn nobody_owns_whose_session_ends_with_a_holder_of_its_own() {
-    let runs = explore(|script: Script| async move {
-        let world = World::new();
-        let client = world.client().await;
-        let lock = Lock::new(&client, LOCK).unwrap();
-        for _ in 0..3 {
-            drop(lock.acquire().await.unwrap());
-        }
-        let held = lock.acquire().await.unwrap();
-        let waits = {
-            let lock = lock.clone();
-            actor(async move {
-                let error = lock.acquire().await.unwrap_err();
-                assert!(error.client().is_none_or(zk_client::Error::is_session_over));
-            })
-        };
-        let ends = actor(async move {
-            client.close().await;
-            assert!(matches!(held.state(), LockState::Lost(_)));
-        });
-        // The waiter comes first, because an acquire after the end of the session is refused at
-        // once.
-        script.interleave(6, vec![waits, ends]).await;
-        assert_eq!(world.queue(), [""; 0]);
-    });
-    assert!(runs > 200, "{runs} runs");
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_node_is_deleted_is_told_and_may_queue_up_again() {
@@ -157,34 +83,6 @@ async fn a_long_queue_is_served_in_order_and_without_a_herd() {
     // Five deletes. The contender that is two behind also lists the folder and reads a node in
     // advance.
     assert!(requests <= 5 + 3 * 2, "{requests} requests");
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_end_of_a_session_with_many_locks_hands_over_all() {
-    let world = World::new();
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let mut held = Vec::new();
-    let mut waiting = Vec::new();
-    for n in 0..100 {
-        let path = format!("/locks/{n}");
-        held.push(Lock::new(&holder, &path).unwrap().acquire().await.unwrap());
-        let lock = Lock::new(&waiter, &path).unwrap();
-        waiting.push(tokio::spawn(async move { lock.acquire().await }));
-    }
-    settle().await;
-    let clock = Clock::start();
-    let mut got = Vec::new();
-    let (requests, ()) = world
-        .requests(async {
-            world.server.expire(holder.session().unwrap().id);
-            for waiting in waiting {
-                got.push(waiting.await.unwrap().unwrap());
-            }
-        })
-        .await;
-    assert!(requests <= 5, "{requests} requests for a hundred locks");
-    assert!(clock.elapsed() < Duration::from_secs(1));
-    drop((held, got));
 }
 
 #[tokio::test(start_paused = true)]
