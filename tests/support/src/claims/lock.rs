@@ -180,23 +180,6 @@ pub async fn a_release_whose_reply_was_lost_is_unconfirmed_and_done(target: &Tar
     Ok(())
 }
 
-pub async fn a_write_to_a_waiters_node_does_not_wake_it_for_good(target: &Target) -> Result<()> {
-    let client = connect(target, &Faults::new()).await?;
-    let first = Lock::new(&client, LOCK)?.acquire().await?;
-    let lock = Lock::new(&client, LOCK)?;
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    queued(&client, 2).await?;
-    for round in 0..3 {
-        for name in queue(&client).await? {
-            client.set_data(&format!("{LOCK}/{name}"), format!("{round}").as_bytes(), None).await?;
-        }
-    }
-    assert!(!waiting.is_finished());
-    first.release().await?;
-    waiting.await??.release().await?;
-    Ok(())
-}
-
 /// Polls a waiter until its watches are set, and it only waits.
 async fn until_armed<F: Future + Unpin>(
     target: &Target,
@@ -213,32 +196,6 @@ async fn until_armed<F: Future + Unpin>(
     }
     client.sync("/").await?;
     assert!(poll_times(waiting, 1).await.is_none(), "it does not wait");
-    Ok(())
-}
-
-pub async fn a_waiter_whose_watch_was_used_up_before_its_node_was_deleted_is_no_owner(
-    target: &Target,
-) -> Result<()> {
-    let faults = Faults::new();
-    let (holder, waiter) =
-        (connect(target, &Faults::new()).await?, connect(target, &faults).await?);
-    let guard = Lock::new(&holder, LOCK)?.acquire().await?;
-    let lock = Lock::new(&waiter, LOCK)?;
-    let mut waiting = Box::pin(lock.acquire());
-    until_armed(target, &mut waiting, &faults, &waiter).await?;
-
-    // All of this happens while the waiter is not polled: the write uses up its own watch, so that
-    // the deletion is not notified, and then the holder leaves.
-    let names = queue(&holder).await?;
-    let own = names.iter().find(|name| !guard.node().ends_with(*name)).context("the waiter")?;
-    let own = format!("{LOCK}/{own}");
-    holder.set_data(&own, b"revoked", None).await?;
-    holder.delete(&own, None).await?;
-    guard.release().await?;
-    waiter.sync("/").await?;
-
-    let error = waiting.await.expect_err("its node is gone");
-    assert_eq!(error.kind(), ErrorKind::NodeVanished);
     Ok(())
 }
 

@@ -4,7 +4,6 @@
 //! warns of a claim that is in no list, since only the lists use it.
 
 mod alone;
-mod barrier;
 mod client;
 mod composed;
 mod counter;
@@ -64,8 +63,7 @@ pub const CLIENT: &[Claim] = claims! {
     many_reads_are_one_request_and_fail_one_by_one,
     the_first_create_is_answered_with_the_czxid_of_its_node;
     counter:
-    a_counter_reads_the_latest_value_from_every_server,
-    writers_at_all_servers_get_numbers_of_their_own;
+    a_counter_reads_the_latest_value_from_every_server;
     tree_cache:
     a_tree_in_memory_is_the_server_s_through_lost_connections;
 };
@@ -75,8 +73,6 @@ pub const LOCKS: &[Claim] = claims! {
     lock:
     waiters_get_in_in_order_and_once_each,
     a_release_whose_reply_was_lost_is_unconfirmed_and_done,
-    a_write_to_a_waiters_node_does_not_wake_it_for_good,
-    a_waiter_whose_watch_was_used_up_before_its_node_was_deleted_is_no_owner,
     a_waiter_behind_a_guard_of_its_own_session_is_no_owner_when_that_is_closed,
     of_two_processes_with_one_ticket_one_gets_the_lock,
     a_guard_is_released_by_dropping_it_on_a_plain_thread,
@@ -84,10 +80,7 @@ pub const LOCKS: &[Claim] = claims! {
     errors_name_the_path_and_the_reason,
     acquire_and_release_can_be_dropped_after_any_poll;
     semaphore:
-    a_waiter_whose_turn_is_taken_away_is_told,
     in_kazoos_layout_there_are_never_more_nodes_than_permits;
-    barrier:
-    whoever_waits_goes_on_although_it_is_closed_again_at_once;
     group:
     a_takeover_ends_the_earlier_member_in_one_transaction;
     partitioner:
