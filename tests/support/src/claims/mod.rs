@@ -27,7 +27,7 @@ pub use lock::{LOCK, connect, one_ticket_at, queue, queued, queued_at};
 use target::{SESSION_TIMEOUT, Target};
 
 /// For how long a claim of a list may take, among many others on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Makes a list of claims from their names, each behind the name of its file.
 macro_rules! claims {
