@@ -13,7 +13,7 @@ use tokio::process::Command;
 use zk_client::Client;
 use zk_embedded::{Config, Server, ServerVersion};
 use zk_recipes::Lock;
-use zk_test_support::contender::Contender;
+use zk_test_support::contender;
 use zk_test_support::foreign::{Curator, Program, ZkCli};
 use zk_test_support::relay::Relay;
 use zk_test_support::server::Standalone;
@@ -298,7 +298,7 @@ async fn curator_and_our_lock_never_hold_together(
     let file = file.to_str().context("path")?;
     let (servers, counter) = (format!("servers={address}"), format!("counter={file}"));
     let arguments = [&servers, "path=/curator/count", &counter, "turns=300"];
-    let ours = Contender::start(env!("CARGO_BIN_EXE_contender"), &arguments)?;
+    let ours = contender::start(env!("CARGO_BIN_EXE_contender"), &arguments)?;
     curator.does(&format!("a count /curator/count {file} 300")).await?;
     ours.done().await?;
     assert_eq!(std::fs::read_to_string(file)?, "600");

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use zk_client::{Client, CreateOptions};
 use zk_recipes::{ErrorKind, Layout, Lock, MultiLock, Options, Owner, ReentrantLock, RwLock};
-use zk_test_support::contender::Contender;
+use zk_test_support::contender::{self, Contender};
 use zk_test_support::foreign::{Curator, Program};
 use zk_test_support::server::Standalone;
 
@@ -76,7 +76,7 @@ pub(crate) fn ours(
             format!("seed={seed}"),
         ];
         arguments.extend(kind.split(' ').map(str::to_owned));
-        all.push(Contender::start(env!("CARGO_BIN_EXE_contender"), &arguments)?);
+        all.push(contender::start(env!("CARGO_BIN_EXE_contender"), &arguments)?);
     }
     Ok(all)
 }

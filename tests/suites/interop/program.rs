@@ -45,5 +45,5 @@ async fn the_example_with_curator_runs() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = folder.path().join("LockTest.java");
     fs::write(&source, block("java")?)?;
-    run(with_curator(&source)?).await
+    run(with_curator(&source)).await
 }

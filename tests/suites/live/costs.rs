@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zk_client::{Client, CreateOptions};
 use zk_recipes::{FencingToken, Lock, Options, Owner, ReentrantLock};
-use zk_test_support::contender::Contender;
+use zk_test_support::contender;
 use zk_test_support::server::{ServerConfig, Standalone};
 
 const LOCK: &str = "/locks/costs";
@@ -182,7 +182,7 @@ async fn tasks_of_two_processes_share_their_requests() -> Result<()> {
     ];
     let mut processes = Vec::new();
     for _ in 0..PROCESSES {
-        let mut process = Contender::start(env!("CARGO_BIN_EXE_contender"), &arguments)?;
+        let mut process = contender::start(env!("CARGO_BIN_EXE_contender"), &arguments)?;
         process.says("ready").await?;
         processes.push(process);
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 use zk_client::Client;
 use zk_recipes::Lock;
-use zk_test_support::contender::Contender;
+use zk_test_support::contender::{self, Contender};
 use zk_test_support::server::{Ensemble, ServerConfig};
 
 const LOCK: &str = "/locks/processes";
@@ -40,7 +40,7 @@ impl Counter {
 fn contender(servers: &str, arguments: &[&str]) -> Result<Contender> {
     let (servers, path) = (format!("servers={servers}"), format!("path={LOCK}"));
     let arguments = [&[&*servers, &*path], arguments].concat();
-    Contender::start(env!("CARGO_BIN_EXE_contender"), &arguments)
+    contender::start(env!("CARGO_BIN_EXE_contender"), &arguments)
 }
 
 async fn fighters(servers: &str, counter: &Counter) -> Result<Vec<Contender>> {

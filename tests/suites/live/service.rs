@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use tokio::time::{sleep, timeout};
 use zk_client::Client;
-use zk_test_support::contender::Contender;
+use zk_test_support::contender::{self, Contender};
 use zk_test_support::relay::Relay;
 use zk_test_support::server::{Ensemble, Server, ServerConfig, Standalone};
 
@@ -113,7 +113,7 @@ impl Worker {
 
 fn process(relays: &[Relay]) -> Result<Contender> {
     let servers = relays.iter().map(Relay::address).collect::<Result<Vec<_>, _>>()?.join(",");
-    Contender::start(env!("CARGO_BIN_EXE_service"), &[&*servers, "100"])
+    contender::start(env!("CARGO_BIN_EXE_service"), &[&*servers, "100"])
 }
 
 /// How many jobs were written until now.

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use zk_test_support::contender::Contender;
+use zk_test_support::contender::{self, Contender};
 
 /// A hardware address that nobody has.
 const NOBODY: &str = "02:00:00:00:00:99";
@@ -89,7 +89,7 @@ impl Machine {
     pub(crate) fn contender(&self, arguments: &[String]) -> Result<Contender> {
         let [net, mount] = self.namespaces();
         let own = [net, mount, env!("CARGO_BIN_EXE_contender").to_owned()];
-        Contender::start("nsenter", &[&own[..], arguments].concat())
+        contender::start("nsenter", &[&own[..], arguments].concat())
     }
 
     pub(crate) fn cut(&self, cut: Cut) -> Result<()> {

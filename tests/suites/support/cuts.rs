@@ -1,6 +1,6 @@
 //! Members of an ensemble that can be cut off.
 
-use zk_test_support::server::advertise;
+use zk_test_support::relay::advertise;
 
 #[test]
 fn another_address_is_advertised_and_the_rest_stays() {

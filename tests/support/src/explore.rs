@@ -33,11 +33,6 @@ pub async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-/// How many turns are chosen: with `ZK_SOAK` one more.
-pub fn turns(usual: usize) -> usize {
-    usual + usize::from(std::env::var_os("ZK_SOAK").is_some())
-}
-
 /// Polls a future once, without a waker.
 pub fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
@@ -104,7 +99,7 @@ impl Script {
     /// and the server runs, or everything happens that takes no time. From then on all actors are
     /// polled until they are done. With `ZK_SOAK` there is one more turn.
     pub async fn interleave(&self, depth: usize, mut actors: Vec<Actor>) {
-        for _ in 0..turns(depth) {
+        for _ in 0..depth + usize::from(std::env::var_os("ZK_SOAK").is_some()) {
             if actors.is_empty() {
                 return;
             }

@@ -124,7 +124,7 @@ impl Faults {
     fn breaker(&self) -> impl FnMut(Passing) -> Option<Bytes> + Send + use<> {
         let (faults, mut asked) = (self.clone(), VecDeque::new());
         move |passing| {
-            let state = &mut *faults.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = faults.state.lock().unwrap_or_else(PoisonError::into_inner);
             let met = match passing {
                 Passing::Request(RequestHeader { xid: Xid::PING, .. })
                 | Passing::Reply(Xid::PING | Xid::NOTIFICATION) => return None,

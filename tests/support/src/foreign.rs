@@ -7,27 +7,25 @@
 
 use std::collections::VecDeque;
 use std::env;
-use std::ffi::OsStr;
-use std::io::pipe;
+use std::io::{self, pipe};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::server::find_java;
+use crate::server::process::{self, pid};
+use crate::server::{QUICK_TO_START, java};
 
 /// How long a program may run.
 const DEADLINE: Duration = Duration::from_secs(120);
 /// Where Debian's package `zookeeper` has ZooKeeper's command line.
 const ZKCLI: &str = "/usr/share/zookeeper/bin/zkCli.sh";
-/// Flags that let Java start quickly.
-const JVM_FLAGS: &str = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -XX:-UsePerfData";
 /// The jars of Debian's package `libcurator-recipes-java`, which names those that it depends on,
 /// and the jar that prints the log.
 const CURATOR_JARS: &str = "/usr/share/java/curator-recipes.jar:/usr/share/java/slf4j-simple.jar";
@@ -39,7 +37,7 @@ const EVENT: &str = "WatchedEvent ";
 /// A running program. Dropping it kills its process group.
 #[derive(Debug)]
 pub struct Program {
-    pub(crate) process: Child,
+    process: Child,
     stdin: Option<ChildStdin>,
     output: Lines<BufReader<Receiver>>,
     transcript: String,
@@ -105,17 +103,40 @@ impl Program {
         self.line().await?.ok_or_else(|| self.failure("it has ended"))
     }
 
-    /// Writes a line to its input, a pipe whose buffer is far larger than the text.
-    pub(crate) async fn tell(&mut self, line: &str) -> Result<()> {
+    /// Waits until it prints this line, and skips all lines before.
+    pub async fn says(&mut self, line: &str) -> Result<()> {
+        while self.next_line().await? != line {}
+        Ok(())
+    }
+
+    /// Waits until it says that it is done and has ended successfully.
+    pub async fn done(mut self) -> Result<()> {
+        self.says("done").await?;
+        self.finish().await
+    }
+
+    /// Writes a line to its input, a pipe whose buffer is far larger than the text. A paused
+    /// process reads that when it is resumed.
+    pub async fn tell(&mut self, line: &str) -> Result<()> {
         self.transcript.extend(["> ", line, "\n"]);
         let stdin = self.stdin.as_mut().context("the input is closed")?;
         let written = stdin.write_all(format!("{line}\n").as_bytes()).await;
         written.map_err(|error| self.failure(&error.to_string()))
     }
 
-    /// Its id, unless it has been reaped.
-    pub(crate) fn pid(&self) -> Option<Pid> {
-        Pid::from_raw(self.process.id()?.cast_signed())
+    /// Stops the process without ending it (SIGSTOP) and returns when it has stopped.
+    pub async fn pause(&mut self) -> Result<()> {
+        process::pause(&mut self.process).await
+    }
+
+    /// Lets a paused process continue (SIGCONT).
+    pub fn resume(&mut self) -> Result<()> {
+        process::resume(&mut self.process)
+    }
+
+    /// Kills the process (SIGKILL) and returns when it has ended.
+    pub async fn kill(&mut self) -> io::Result<()> {
+        self.process.kill().await
     }
 
     /// An error with the whole transcript.
@@ -126,8 +147,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // The id is valid until the process is reaped, so it cannot be another process's.
-        if let Some(group) = self.pid() {
+        if let Some(group) = pid(&self.process) {
             // It fails if the whole group has just ended, which is the aim.
             kill_process_group(group, Signal::KILL).ok();
         }
@@ -145,7 +165,7 @@ impl ZkCli {
     /// Starts it and returns when it is connected to the server at `address`.
     pub async fn connect(address: &str) -> Result<Self> {
         let mut command = Command::new(ZKCLI);
-        command.args(["-timeout", "4000", "-server", address]).env("JVMFLAGS", JVM_FLAGS);
+        command.args(["-timeout", "4000", "-server", address]).env("JVMFLAGS", QUICK_TO_START);
         let mut zkcli = Self { program: Program::start(command)?, events: VecDeque::new() };
         while zkcli.events.is_empty() {
             zkcli.line().await?;
@@ -227,17 +247,15 @@ impl ZkCli {
 pub struct Curator(Program);
 
 /// The command that runs a source file of Java with Curator.
-pub fn with_curator(source: &Path) -> Result<Command> {
-    let mut command = with_classes(OsStr::new(CURATOR_JARS))?;
-    command.arg(source);
-    Ok(command)
+pub fn with_curator(source: &Path) -> Command {
+    with_classes(CURATOR_JARS, source)
 }
 
-fn with_classes(path: &OsStr) -> Result<Command> {
-    let mut command = Command::new(find_java()?);
-    command.args(JVM_FLAGS.split(' ')).arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn");
-    command.arg("-classpath").arg(path);
-    Ok(command)
+fn with_classes(path: &str, program: &Path) -> Command {
+    let mut command = Command::new(java());
+    command.args(QUICK_TO_START.split(' ')).arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn");
+    command.args(["-classpath", path]).arg(program);
+    command
 }
 
 impl Curator {
@@ -249,16 +267,13 @@ impl Curator {
     /// The same with another session timeout than four seconds. It pings after a third of that.
     pub async fn connect_for(address: &str, session: Duration) -> Result<Self> {
         // Java compiles a source file each time, which takes longer than most tests.
-        let mut command = match env::var_os("ZK_INTEROP_CURATOR") {
-            Some(compiled) => {
-                let jars = OsStr::new(CURATOR_JARS);
-                let mut classes = with_classes(&[&*compiled, jars].join(OsStr::new(":")))?;
-                classes.arg("CuratorPeer");
-                classes
+        let mut command = match env::var("ZK_INTEROP_CURATOR") {
+            Ok(compiled) => {
+                with_classes(&format!("{compiled}:{CURATOR_JARS}"), Path::new("CuratorPeer"))
             }
-            None => {
+            Err(_) => {
                 let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-                with_curator(&manifest.join("../interop/CuratorPeer.java"))?
+                with_curator(&manifest.join("../interop/CuratorPeer.java"))
             }
         };
         command.arg(address).arg(session.as_millis().to_string());

@@ -5,7 +5,7 @@
 //! temporary folder. Programs find it by the variables of [`Kdc::environment`]. Dropping it kills
 //! the process and removes the folder.
 
-use std::fs::{self, File};
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,10 +14,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
 
 use crate::server::process::{self, Process};
-use crate::server::{POLL_INTERVAL, START_DEADLINE, free_ports};
+use crate::server::{free_ports, until};
 
 /// The realm of all principals.
 pub const REALM: &str = "EXAMPLE.COM";
@@ -43,10 +42,10 @@ impl Kdc {
         kdc.write()?;
         run(kdc.command("kdb5_util").args(["create", "-s", "-P", "master", "-r", REALM]))?;
         let mut command = process::command(Path::new(SBIN).join("krb5kdc"));
-        let log = File::create(kdc.path("kdc.out"))?;
-        command.arg("-n").envs(kdc.environment()).stdout(log.try_clone()?).stderr(log);
-        kdc.process = Some(Process::spawn(command).context("cannot start krb5kdc")?);
-        timeout(START_DEADLINE, kdc.wait_until_serving()).await.context("no KDC in time")??;
+        command.arg("-n").envs(kdc.environment());
+        let process = kdc.process.insert(Process::start(command, &kdc.path("kdc.out")).await?);
+        let serves = async || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok();
+        process.wait_until(serves).await?;
         Ok(kdc)
     }
 
@@ -96,21 +95,17 @@ impl Kdc {
 
     /// Waits until the ticket in this cache has expired.
     pub async fn expired(&self, cache: &str) -> Result<()> {
-        loop {
+        until(async || {
             let mut command = Command::new("klist");
-            let valid = command.envs(self.environment()).args(["-s", "-c", cache]).status()?;
-            if !valid.success() {
-                return Ok(());
-            }
-            sleep(POLL_INTERVAL).await;
-        }
+            let valid = command.envs(self.environment()).args(["-s", "-c", cache]).status();
+            (!valid.ok()?.success()).then_some(())
+        })
+        .await
     }
 
     /// Kills the KDC. Its files stay, and nobody answers at its port.
-    pub async fn kill(&mut self) {
-        if let Some(process) = self.process.take() {
-            process.end().await;
-        }
+    pub fn kill(&mut self) {
+        drop(self.process.take());
     }
 
     fn write(&self) -> Result<()> {
@@ -151,17 +146,6 @@ impl Kdc {
 
     fn administer(&self, query: &str) -> Result<()> {
         run(self.command("kadmin.local").args(["-r", REALM, "-q", query]))
-    }
-
-    async fn wait_until_serving(&mut self) -> Result<()> {
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await.is_err() {
-            if let Some(status) = self.process.as_mut().map(Process::exit_status).transpose()? {
-                let said = || fs::read_to_string(self.path("kdc.out")).unwrap_or_default();
-                ensure!(status.is_none(), "the KDC ended: {}", said());
-            }
-            sleep(POLL_INTERVAL).await;
-        }
-        Ok(())
     }
 }
 

@@ -6,38 +6,25 @@
 use std::future::pending;
 use std::io;
 use std::net::Ipv4Addr;
+use std::pin::pin;
 use std::sync::Arc;
 
 use anyhow::Result;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-
-/// How many bytes are relayed at once.
-const CHUNK: usize = 64 * 1024;
 
 /// Relays connections to a server until it is dropped, which breaks them all.
 #[derive(Debug)]
 pub struct Relay {
     listener: Arc<TcpListener>,
     server: String,
-    opening: Option<Opening>,
+    advertised: Option<String>,
     /// Whether bytes are held back, in both directions.
     frozen: watch::Sender<bool>,
     /// The relaying tasks, none while the relay is cut. Dropping them breaks all connections.
     carriers: JoinSet<()>,
-}
-
-/// How a relay changes the first bytes that a client sends.
-#[derive(Clone, Debug)]
-pub(crate) struct Opening {
-    /// Makes the first bytes to send from the bytes that have come so far and `word`. Returns
-    /// `None` if it needs more bytes.
-    pub(crate) rewrite: fn(&[u8], &str) -> Option<Vec<u8>>,
-    /// A further argument of `rewrite`.
-    pub(crate) word: String,
 }
 
 impl Relay {
@@ -52,7 +39,7 @@ impl Relay {
         let mut relay = Self {
             listener: Arc::new(TcpListener::from_std(listener)?),
             server: server.to_owned(),
-            opening: None,
+            advertised: None,
             frozen: watch::Sender::new(false),
             carriers: JoinSet::new(),
         };
@@ -60,9 +47,9 @@ impl Relay {
         Ok(relay)
     }
 
-    /// Changes the first bytes of all connections from now on.
-    pub(crate) fn rewrite(&mut self, opening: Opening) {
-        self.opening = Some(opening);
+    /// [Advertises](advertise) this address in the first message of all connections from now on.
+    pub(crate) fn advertise(&mut self, address: String) {
+        self.advertised = Some(address);
         self.mend();
     }
 
@@ -79,13 +66,14 @@ impl Relay {
     /// Accepts connections again after a cut.
     pub fn mend(&mut self) {
         let (listener, server) = (Arc::clone(&self.listener), self.server.clone());
-        let (opening, mut frozen) = (self.opening.clone(), self.frozen.subscribe());
+        let (advertised, mut frozen) = (self.advertised.clone(), self.frozen.subscribe());
         self.carriers = JoinSet::new();
         self.carriers.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
                 thawed(&mut frozen).await;
-                connections.spawn(carry(client, server.clone(), opening.clone(), frozen.clone()));
+                let (server, advertised) = (server.clone(), advertised.clone());
+                connections.spawn(carry(client, server, advertised, frozen.clone()));
             }
         });
     }
@@ -111,8 +99,8 @@ impl Relay {
 async fn carry(
     mut client: TcpStream,
     server: String,
-    opening: Option<Opening>,
-    frozen: watch::Receiver<bool>,
+    advertised: Option<String>,
+    mut frozen: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let mut read = Vec::new();
     client.read_buf(&mut read).await?;
@@ -122,9 +110,9 @@ async fn carry(
     let mut server = TcpStream::connect(server).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
-    if let Some(opening) = opening {
+    if let Some(address) = advertised {
         read = loop {
-            match (opening.rewrite)(&read, &opening.word) {
+            match advertise(&read, &address) {
                 Some(rewritten) => break rewritten,
                 None if client.read_buf(&mut read).await? == 0 => return Ok(()),
                 None => {}
@@ -132,25 +120,13 @@ async fn carry(
         };
     }
     server.write_all(&read).await?;
-    let (client, server) = (client.split(), server.split());
-    let there = one_way(client.0, server.1, frozen.clone());
-    let back = one_way(server.0, client.1, frozen);
-    tokio::try_join!(there, back).map(|_| ())
-}
-
-/// Relays one direction of a connection, including its end.
-async fn one_way(
-    mut from: ReadHalf<'_>,
-    mut to: WriteHalf<'_>,
-    mut frozen: watch::Receiver<bool>,
-) -> io::Result<()> {
-    let mut chunk = vec![0; CHUNK];
+    let mut relaying = pin!(copy_bidirectional(&mut client, &mut server));
     loop {
-        let count = from.read(&mut chunk).await;
         thawed(&mut frozen).await;
-        match count? {
-            0 => return to.shutdown().await,
-            count => to.write_all(&chunk[..count]).await?,
+        tokio::select! {
+            biased;
+            _ = frozen.wait_for(|frozen| *frozen) => {}
+            ended = &mut relaying => return ended.map(drop),
         }
     }
 }
@@ -161,4 +137,15 @@ async fn thawed(frozen: &mut watch::Receiver<bool>) {
         // The relay is being dropped, and this task with it.
         pending().await
     }
+}
+
+/// Replaces the address where the caller says that it listens for elections. The message is a
+/// protocol version and the caller's id, 8 bytes each, then the length of the address in 4 bytes,
+/// and the address.
+pub fn advertise(message: &[u8], address: &str) -> Option<Vec<u8>> {
+    let (head, rest) = message.split_at_checked(16)?;
+    let (length, rest) = rest.split_first_chunk()?;
+    let rest = rest.get(usize::try_from(u32::from_be_bytes(*length)).ok()?..)?;
+    let length = u32::try_from(address.len()).ok()?.to_be_bytes();
+    Some([head, &length, address.as_bytes(), rest].concat())
 }

@@ -17,30 +17,26 @@ mod ensemble;
 mod installation;
 pub(crate) mod process;
 
-use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, bail};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 pub use config::{ServerConfig, ServerTls};
-pub use cuts::advertise;
 pub use ensemble::Ensemble;
 use installation::classpath;
-pub(crate) use installation::find_java;
+pub(crate) use installation::{QUICK_TO_START, java};
 use process::Process;
-pub(crate) use process::{pause, signal};
 
 /// How long a server may take until it serves, or an ensemble until it has a quorum.
-pub(crate) const START_DEADLINE: Duration = Duration::from_secs(60);
+const START_DEADLINE: Duration = Duration::from_secs(60);
 /// How long a server may take to answer a four-letter word.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 /// How long a server may take to answer a question that is repeated anyway.
@@ -52,15 +48,6 @@ const START_ATTEMPTS: usize = 3;
 
 /// The ports for servers. The default of `net.ipv4.ip_local_port_range` begins behind them.
 const PORTS: Range<u16> = 10_000..32_768;
-/// How many lines of a server's log an error shows.
-const LOG_TAIL: usize = 40;
-
-/// Flags of Java for a server that starts quickly and takes little memory: most tests start one.
-const QUICK_TO_START: &[&str] =
-    &["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"];
-
-/// The flag that ZooKeeper's own scripts pass to Java.
-const IN_PRODUCTION: &[&str] = &["-Xmx1000m"];
 
 /// A server that runs alone.
 pub type Standalone = Server;
@@ -122,7 +109,7 @@ impl Server {
 
     /// The id of the server's process, or `None` after [`kill`](Self::kill).
     pub fn pid(&self) -> Option<u32> {
-        self.process.as_ref().map(Process::id)
+        self.process.as_ref()?.child.id()
     }
 
     /// Kills the process (SIGKILL) and returns when it has ended; the data stays.
@@ -130,8 +117,9 @@ impl Server {
     /// A killed server stays killed until [`restart`](Self::restart). A paused server can be killed
     /// too.
     pub async fn kill(&mut self) {
-        if let Some(process) = self.process.take() {
-            process.end().await;
+        if let Some(mut process) = self.process.take() {
+            // It fails for a process that has ended, which is the aim.
+            process.child.kill().await.ok();
         }
     }
 
@@ -143,7 +131,7 @@ impl Server {
     /// run concurrently. An error shows the end of the server's log.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.kill().await;
-        self.launch()?;
+        self.launch().await?;
         self.wait_until_serving().await
     }
 
@@ -151,12 +139,12 @@ impl Server {
     ///
     /// The kernel still accepts connections and bytes for a paused server.
     pub async fn pause(&mut self) -> anyhow::Result<()> {
-        self.running()?.pause().await
+        process::pause(&mut self.running()?.child).await
     }
 
     /// Lets a paused server continue (SIGCONT); does nothing to a running one.
     pub fn resume(&mut self) -> anyhow::Result<()> {
-        self.running()?.resume()
+        process::resume(&mut self.running()?.child)
     }
 
     /// Sends a four-letter word, such as `srvr`, and returns all of the answer.
@@ -200,84 +188,41 @@ impl Server {
         Ok(Self { process: None, folder, config: config.clone(), port, secure_port })
     }
 
-    /// Starts the process, with a new log for its output.
-    fn launch(&mut self) -> anyhow::Result<()> {
-        let log = File::create(self.log_path())?;
-        let mut command = self.command()?;
-        command.stdout(log.try_clone()?).stderr(log);
-        self.process = Some(Process::spawn(command).context("cannot start Java")?);
+    /// Starts the Java process that serves from the folder.
+    async fn launch(&mut self) -> anyhow::Result<()> {
+        let folder = self.folder.path();
+        let flags = match self.config.java_as_in_production {
+            // ZooKeeper's own scripts pass this.
+            true => "-Xmx1000m".to_owned(),
+            // Most tests start a server, so it also takes little memory.
+            false => format!("-Xmx256m {QUICK_TO_START}"),
+        };
+        let mut command = process::command(java());
+        command
+            .current_dir(folder)
+            .args(flags.split(' '))
+            .args(self.config.properties())
+            .arg("-classpath")
+            .arg(classpath(folder)?)
+            .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
+            .arg(folder.join(config::FILE));
+        self.process = Some(Process::start(command, &folder.join("server.log")).await?);
         Ok(())
     }
 
-    /// The Java process that serves from the folder.
-    fn command(&self) -> anyhow::Result<Command> {
-        let mut command = process::command(find_java()?);
-        command
-            .current_dir(&self.folder)
-            .args(if self.config.java_as_in_production { IN_PRODUCTION } else { QUICK_TO_START })
-            .args(self.config.properties())
-            .arg("-classpath")
-            .arg(classpath(self.folder.path())?)
-            .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
-            .arg(self.folder.path().join(config::FILE));
-        Ok(command)
-    }
-
-    /// Waits until the launched process serves clients. Fails at once if it has ended or cannot
-    /// have its ports.
+    /// Waits until the launched process, and not another one that took its port, serves clients.
     async fn wait_until_serving(&mut self) -> anyhow::Result<()> {
-        let serving = async {
-            while !self.serves().await {
-                if let Some(status) = self.running()?.exit_status()? {
-                    bail!("it ended with {status}");
-                }
-                ensure!(!self.lost_a_port(), "another process has one of its ports");
-                sleep(POLL_INTERVAL).await;
-            }
-            Ok(())
+        let (address, folder) = (self.address(), self.folder.path().display().to_string());
+        let serves = async || {
+            mode(address.clone()).await.is_some()
+                && four_letter(&address, "conf").await.is_ok_and(|conf| conf.contains(&folder))
         };
-        timeout(START_DEADLINE, serving)
-            .await
-            .unwrap_or_else(|_| Err(anyhow!("it did not serve within {START_DEADLINE:?}")))
-            .map_err(|problem| {
-                let (address, log) = (self.address(), self.log_tail());
-                anyhow!("server {address} did not start: {problem}; the end of its log:\n{log}")
-            })
-    }
-
-    /// True if this server, and not another one that took its port, serves clients.
-    async fn serves(&self) -> bool {
-        let folder = self.folder.path().to_string_lossy();
-        mode(self.address()).await.is_some()
-            && self.four_letter("conf").await.is_ok_and(|conf| conf.contains(&*folder))
+        self.running()?.wait_until(serves).await
     }
 
     /// The process, or an error after [`kill`](Self::kill).
     fn running(&mut self) -> anyhow::Result<&mut Process> {
         self.process.as_mut().context("the server was killed")
-    }
-
-    /// True if the log of the last launch says that a port was taken.
-    fn lost_a_port(&self) -> bool {
-        self.log().contains("java.net.BindException")
-    }
-
-    /// The last lines of the log, for an error.
-    fn log_tail(&self) -> String {
-        let log = self.log();
-        let lines: Vec<_> = log.lines().collect();
-        lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n")
-    }
-
-    /// What the process has printed since its launch.
-    fn log(&self) -> String {
-        let log = fs::read(self.log_path()).unwrap_or_default();
-        String::from_utf8_lossy(&log).into_owned()
-    }
-
-    /// The file to which [`launch`](Self::launch) directs the output of the process.
-    fn log_path(&self) -> PathBuf {
-        self.folder.path().join("server.log")
     }
 }
 
@@ -292,7 +237,8 @@ where
         let mut servers = create()?;
         let started = start_each(servers.as_mut()).await;
         // A member of an ensemble serves clients without its port for elections, and ends later.
-        let lost_a_port = servers.as_mut().iter().any(Server::lost_a_port);
+        let mut processes = servers.as_mut().iter().filter_map(|server| server.process.as_ref());
+        let lost_a_port = processes.any(Process::lost_a_port);
         match started {
             Ok(()) if !lost_a_port => return Ok(servers),
             _ if lost_a_port && attempt < START_ATTEMPTS => attempt += 1,
@@ -305,7 +251,7 @@ where
 /// Launches all `servers`, then waits until the last of them serves clients.
 async fn start_each(servers: &mut [Server]) -> anyhow::Result<()> {
     for server in &mut *servers {
-        server.launch()?;
+        server.launch().await?;
     }
     for server in servers {
         server.wait_until_serving().await?;
@@ -314,7 +260,7 @@ async fn start_each(servers: &mut [Server]) -> anyhow::Result<()> {
 }
 
 /// Asks until there is an answer. Fails if that takes more than 60 s.
-async fn until<T>(ask: impl AsyncFn() -> Option<T>) -> anyhow::Result<T> {
+pub(crate) async fn until<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> anyhow::Result<T> {
     let asking = async {
         loop {
             if let Some(answer) = ask().await {
@@ -323,7 +269,7 @@ async fn until<T>(ask: impl AsyncFn() -> Option<T>) -> anyhow::Result<T> {
             sleep(POLL_INTERVAL).await;
         }
     };
-    Ok(timeout(START_DEADLINE, asking).await?)
+    timeout(START_DEADLINE, asking).await.with_context(|| format!("not within {START_DEADLINE:?}"))
 }
 
 /// Different ports of 127.0.0.1 that nothing listened on a moment ago.

@@ -128,24 +128,24 @@ impl Front {
         versions: &[&'static SupportedProtocolVersion],
     ) -> Result<Self> {
         let provider = Arc::new(ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
-        let builder = builder.with_protocol_versions(versions)?;
-        let builder = match clients {
-            None => builder.with_no_client_auth(),
+        let verifier = match clients {
+            None => WebPkiClientVerifier::no_client_auth(),
             Some(authority) => {
                 let mut roots = RootCertStore::empty();
                 roots.add(CertificateDer::from_pem_slice(authority.root().as_bytes())?)?;
-                let verifier =
-                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-                builder.with_client_cert_verifier(verifier.build()?)
+                let provider = Arc::clone(&provider);
+                WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build()?
             }
         };
         let certificate = CertificateDer::from_pem_slice(shown.certificate.as_bytes())?;
         let key = PrivateKeyDer::from_pem_slice(shown.key.as_bytes())?;
         // Use the certificate as it is: rustls itself would refuse some.
-        let key = ring::default_provider().key_provider.load_private_key(key)?;
+        let key = provider.key_provider.load_private_key(key)?;
         let shown = SingleCertAndKey::from(CertifiedKey::new(vec![certificate], key));
-        let config = builder.with_cert_resolver(Arc::new(shown));
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)?
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(Arc::new(shown));
         Ok(Self { acceptor: Arc::new(config).into(), server: Arc::clone(server) })
     }
 

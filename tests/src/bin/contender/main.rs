@@ -127,7 +127,6 @@ struct Fighter {
     me: Owner,
     chance: Rng,
     ledger: Option<Ledger>,
-    written: u64,
 }
 
 impl Fighter {
@@ -150,7 +149,6 @@ impl Fighter {
             me: Owner::new(),
             chance: Rng::with_seed(arguments.seed ^ index as u64),
             ledger,
-            written: 0,
         })
     }
 
@@ -164,7 +162,7 @@ impl Fighter {
             let shared = has_readers && self.chance.bool();
             turn += u64::from(!shared);
             let mut won = self.win(turn, shared).await?;
-            self.enter(&won, shared).await?;
+            self.tell(if shared { "share" } else { "enter" }, &won).await?;
             let mut lost = self.hold(&won).await? || self.work(&won, shared).await?;
             if lost && self.arguments.stubborn {
                 self.write(&won).await?;
@@ -177,7 +175,7 @@ impl Fighter {
                 exit(0);
             }
             if !lost {
-                self.leave(&won).await?;
+                self.tell("leave", &won).await?;
             }
             if last && self.arguments.end == End::Close {
                 self.ring.client().await.close().await;
@@ -196,11 +194,11 @@ impl Fighter {
                         continue;
                     }
                 };
-                self.enter(&won, true).await?;
+                self.tell("share", &won).await?;
                 ensure!(before == self.number()?, "somebody wrote before the writer could read");
                 lost = self.work(&won, true).await?;
                 if !lost {
-                    self.leave(&won).await?;
+                    self.tell("leave", &won).await?;
                 }
             }
             won.release().await?;
@@ -218,18 +216,11 @@ impl Fighter {
         Ok(())
     }
 
-    async fn enter(&mut self, won: &Won, shared: bool) -> Result<()> {
+    /// Tells the store, if there is one. Returns false if that refuses a write.
+    async fn tell(&mut self, word: &str, won: &Won) -> Result<bool> {
         match &mut self.ledger {
-            Some(ledger) if shared => ledger.enter_shared(won.token()).await,
-            Some(ledger) => ledger.enter(won.token()).await,
-            None => Ok(()),
-        }
-    }
-
-    async fn leave(&mut self, won: &Won) -> Result<()> {
-        match &mut self.ledger {
-            Some(ledger) => ledger.leave(won.token()).await,
-            None => Ok(()),
+            Some(ledger) => ledger.tell(word, won.token()).await,
+            None => Ok(true),
         }
     }
 
@@ -292,11 +283,8 @@ impl Fighter {
     }
 
     async fn write(&mut self, won: &Won) -> Result<()> {
-        if let Some(ledger) = &mut self.ledger {
-            self.written += 1;
-            if !ledger.write(won.token(), self.written).await? {
-                println!("refused");
-            }
+        if !self.tell("write", won).await? {
+            println!("refused");
         }
         Ok(())
     }
@@ -309,9 +297,7 @@ impl Fighter {
     }
 
     async fn lose(&mut self, won: &Won) -> Result<bool> {
-        if let Some(ledger) = &mut self.ledger {
-            ledger.lost(won.token()).await?;
-        }
+        self.tell("lost", won).await?;
         println!("lost");
         Ok(true)
     }

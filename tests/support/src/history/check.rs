@@ -4,6 +4,8 @@
 //! write of an older holder after one of a newer holder. The test decides which of these problems a
 //! disaster excuses: a stopped holder believes in its lock until it is notified.
 
+use std::fmt;
+
 use anyhow::{Result, ensure};
 use zk_recipes::FencingToken;
 
@@ -18,46 +20,15 @@ pub struct Findings {
     pub accepted: usize,
     /// How many writes were refused.
     pub refused: usize,
-    /// What went wrong, in order.
-    pub problems: Vec<Problem>,
-}
-
-/// A rule that was broken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
-    /// Two writers believed at the same time that they held the lock.
-    DoubleOwner {
-        /// The one that believed it first.
-        holder: Belief,
-        /// The one that came in.
-        intruder: Belief,
-    },
-    /// A writer entered with a token that is no newer than that of an earlier holder.
-    OutOfOrder {
-        /// The newest token until then.
-        newest: FencingToken,
-        /// The one that came in.
-        entered: Belief,
-    },
-    /// A write was accepted although a write with a newer token had been accepted.
-    Unfenced {
-        /// The newest token until then.
-        newest: FencingToken,
-        /// The belief of the writer.
-        written: Belief,
-    },
-    /// A write by a writer that had not entered alone, or a leave or a loss by a writer that had
-    /// not entered.
-    Uninvited(Belief),
-}
-
-/// The belief of a writer that it holds the lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Belief {
-    /// The writer.
-    pub writer: String,
-    /// The token of its hold.
-    pub token: FencingToken,
+    /// The rules that were broken, in order:
+    ///
+    /// * `WRITER:TOKEN entered beside WRITER:TOKEN`: two writers believed at the same time that
+    ///   they held the lock.
+    /// * `WRITER:TOKEN entered after TOKEN`, which is no older.
+    /// * `WRITER:TOKEN wrote after TOKEN`, which is newer, and the write was accepted.
+    /// * `WRITER:TOKEN was not inside`: a write by a writer that had not entered alone, or a leave
+    ///   or a loss by a writer that had not entered.
+    pub problems: Vec<String>,
 }
 
 impl Findings {
@@ -68,25 +39,36 @@ impl Findings {
     }
 }
 
-/// A belief that has not ended.
-struct Held {
-    belief: Belief,
-    shared: bool,
-    /// Set while its writer is stopped: the writers that have come in since.
-    paused: Option<Vec<Belief>>,
+/// The belief of a writer that it holds the lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Belief<'h> {
+    writer: &'h str,
+    token: FencingToken,
 }
 
-impl Findings {
-    fn double_owner(&mut self, holder: &Belief, intruder: &Belief) {
-        let (holder, intruder) = (holder.clone(), intruder.clone());
-        self.problems.push(Problem::DoubleOwner { holder, intruder });
+impl fmt::Display for Belief<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.writer, self.token)
+    }
+}
+
+/// A belief that has not ended.
+struct Held<'h> {
+    belief: Belief<'h>,
+    shared: bool,
+    /// Set while its writer is stopped: the writers that have come in since.
+    paused: Option<Vec<Belief<'h>>>,
+}
+
+impl Held<'_> {
+    fn beside(&self, intruder: &Belief<'_>) -> String {
+        format!("{intruder} entered beside {}", self.belief)
     }
 
-    /// A stopped writer has continued as if nothing had happened.
-    fn believed_on(&mut self, held: &Held) {
-        for intruder in held.paused.iter().flatten() {
-            self.double_owner(&held.belief, intruder);
-        }
+    /// The problems if a writer that was stopped has continued as if nothing had happened.
+    fn believed_on(&mut self) -> Vec<String> {
+        let intruders = self.paused.take().unwrap_or_default();
+        intruders.iter().map(|intruder| self.beside(intruder)).collect()
     }
 }
 
@@ -95,71 +77,61 @@ impl Findings {
 /// Those who share it may hold it together and come in any order among themselves.
 pub fn check(history: &[Entry]) -> Findings {
     let mut findings = Findings::default();
-    let mut beliefs: Vec<Held> = Vec::new();
+    let problems = &mut findings.problems;
+    let mut beliefs: Vec<Held<'_>> = Vec::new();
     // The newest token of all holders, and that of the holders that were alone.
     let (mut newest_entered, mut newest_alone, mut newest_written) = (None, None, None);
-    for Entry { at: _, writer, event } in history {
-        let belief = |token: &FencingToken| Belief { writer: writer.clone(), token: *token };
-        match event {
+    for Entry { writer, event } in history {
+        match *event {
             Event::Enter(token) | Event::EnterShared(token) => {
                 findings.enters += 1;
                 let shared = matches!(event, Event::EnterShared(_));
-                let intruder = belief(token);
+                let belief = Belief { writer, token };
                 for held in beliefs.iter_mut().filter(|held| !(held.shared && shared)) {
                     match &mut held.paused {
-                        Some(intruders) => intruders.push(intruder.clone()),
-                        None => findings.double_owner(&held.belief, &intruder),
+                        Some(intruders) => intruders.push(belief),
+                        None => problems.push(held.beside(&belief)),
                     }
                 }
-                match if shared { newest_alone } else { newest_entered } {
-                    Some(newest) if newest >= *token => {
-                        let entered = intruder.clone();
-                        findings.problems.push(Problem::OutOfOrder { newest, entered });
-                    }
-                    _ => {}
-                }
-                newest_entered = newest_entered.max(Some(*token));
+                let newest = if shared { newest_alone } else { newest_entered };
+                let newest = newest.filter(|newest| *newest >= token);
+                problems.extend(newest.map(|newest| format!("{belief} entered after {newest}")));
+                newest_entered = newest_entered.max(Some(token));
                 if !shared {
-                    newest_alone = newest_alone.max(Some(*token));
+                    newest_alone = newest_alone.max(Some(token));
                 }
-                beliefs.push(Held { belief: intruder, shared, paused: None });
+                beliefs.push(Held { belief, shared, paused: None });
             }
             Event::Leave(token) | Event::Lost(token) => {
-                let belief = belief(token);
+                let belief = Belief { writer, token };
                 match beliefs.iter().position(|held| held.belief == belief) {
                     Some(index) => {
-                        let held = beliefs.remove(index);
+                        let mut held = beliefs.remove(index);
                         if matches!(event, Event::Leave(_)) {
-                            findings.believed_on(&held);
+                            problems.extend(held.believed_on());
                         }
                     }
-                    None => findings.problems.push(Problem::Uninvited(belief)),
+                    None => problems.push(format!("{belief} was not inside")),
                 }
             }
             Event::Write { accepted: false, .. } => findings.refused += 1,
             Event::Write { token, .. } => {
                 findings.accepted += 1;
-                let written = belief(token);
-                match beliefs.iter_mut().find(|held| held.belief == written && !held.shared) {
-                    Some(held) => {
-                        findings.believed_on(held);
-                        held.paused = None;
-                    }
-                    None => findings.problems.push(Problem::Uninvited(written.clone())),
+                let belief = Belief { writer, token };
+                match beliefs.iter_mut().find(|held| held.belief == belief && !held.shared) {
+                    Some(held) => problems.extend(held.believed_on()),
+                    None => problems.push(format!("{belief} was not inside")),
                 }
-                match newest_written {
-                    Some(newest) if newest > *token => {
-                        findings.problems.push(Problem::Unfenced { newest, written });
-                    }
-                    _ => newest_written = Some(*token),
-                }
+                let newer = newest_written.filter(|newest| *newest > token);
+                problems.extend(newer.map(|newest| format!("{belief} wrote after {newest}")));
+                newest_written = newest_written.max(Some(token));
             }
             Event::Paused => {
-                for held in beliefs.iter_mut().filter(|held| held.belief.writer == *writer) {
+                for held in beliefs.iter_mut().filter(|held| held.belief.writer == writer) {
                     held.paused = Some(Vec::new());
                 }
             }
-            Event::Gone => beliefs.retain(|held| held.belief.writer != *writer),
+            Event::Gone => beliefs.retain(|held| held.belief.writer != writer),
         }
     }
     findings

@@ -7,10 +7,9 @@
 mod check;
 mod store;
 
-use tokio::time::Instant;
 use zk_recipes::FencingToken;
 
-pub use check::{Belief, Findings, Problem, check};
+pub use check::{Findings, check};
 pub use store::{Ledger, Mode, Store};
 
 /// All entries, oldest first.
@@ -19,8 +18,6 @@ pub type History = Vec<Entry>;
 /// One entry of the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When the store received it.
-    pub at: Instant,
     /// Its sender: a name that no other connection has.
     pub writer: String,
     /// What happened.
@@ -43,8 +40,6 @@ pub enum Event {
     Write {
         /// The token that was sent with it.
         token: FencingToken,
-        /// What was written.
-        value: u64,
         /// Whether the store accepted it.
         accepted: bool,
     },

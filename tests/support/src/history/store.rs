@@ -3,18 +3,18 @@
 //! Requests are lines, so that holders may be programs in any language:
 //!
 //! ```text
-//! enter WRITER CZXID PASS            -> ok
-//! share WRITER CZXID PASS            -> ok
-//! write WRITER CZXID PASS VALUE      -> ok | refused
-//! leave WRITER CZXID PASS            -> ok
-//! lost WRITER CZXID PASS             -> ok
+//! enter WRITER TOKEN            -> ok
+//! share WRITER TOKEN            -> ok
+//! write WRITER TOKEN            -> ok | refused
+//! leave WRITER TOKEN            -> ok
+//! lost WRITER TOKEN             -> ok
 //! ```
 //!
 //! Any other line ends the connection.
 
 use std::net::Ipv4Addr;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -22,7 +22,6 @@ use tokio::task::JoinSet;
 use zk_recipes::FencingToken;
 
 use super::{Entry, Event, History};
-use crate::peer::now;
 
 /// How a store treats writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,35 +99,9 @@ impl Ledger {
         Ok(Self { writer: writer.to_owned(), answers: BufReader::new(stream).lines() })
     }
 
-    /// Reports that the writer holds the lock from now on.
-    pub async fn enter(&mut self, token: FencingToken) -> Result<()> {
-        self.ask("enter", token, "").await.map(drop)
-    }
-
-    /// Reports that the writer holds the lock from now on, perhaps with others that report the
-    /// same.
-    pub async fn enter_shared(&mut self, token: FencingToken) -> Result<()> {
-        self.ask("share", token, "").await.map(drop)
-    }
-
-    /// Reports that the writer is about to release the lock.
-    pub async fn leave(&mut self, token: FencingToken) -> Result<()> {
-        self.ask("leave", token, "").await.map(drop)
-    }
-
-    /// Reports that the writer knows that it lost the lock.
-    pub async fn lost(&mut self, token: FencingToken) -> Result<()> {
-        self.ask("lost", token, "").await.map(drop)
-    }
-
-    /// Writes; returns whether the store accepted it.
-    pub async fn write(&mut self, token: FencingToken, value: u64) -> Result<bool> {
-        self.ask("write", token, &value.to_string()).await
-    }
-
-    async fn ask(&mut self, word: &str, token: FencingToken, rest: &str) -> Result<bool> {
-        let (writer, czxid, pass) = (&self.writer, token.czxid(), token.pass());
-        let line = format!("{word} {writer} {czxid} {pass} {rest}\n");
+    /// Sends one of the words, and returns false if the store refused a write.
+    pub async fn tell(&mut self, word: &str, token: FencingToken) -> Result<bool> {
+        let line = format!("{word} {} {token}\n", self.writer);
         self.answers.get_mut().write_all(line.as_bytes()).await?;
         match self.answers.next_line().await?.as_deref() {
             Some("ok") => Ok(true),
@@ -145,7 +118,7 @@ async fn serve(stream: TcpStream, mode: Mode, history: watch::Sender<History>) -
     let mut known = None;
     // The connection of a killed holder is reset, which is treated as its end.
     while let Ok(Some(line)) = requests.next_line().await {
-        let Ok((writer, event)) = parse(&line) else { break };
+        let Some((writer, event)) = parse(&line) else { break };
         known = Some(writer.clone());
         let answer = if record(&history, mode, writer, event) { "ok\n" } else { "refused\n" };
         if requests.get_mut().write_all(answer.as_bytes()).await.is_err() {
@@ -158,35 +131,31 @@ async fn serve(stream: TcpStream, mode: Mode, history: watch::Sender<History>) -
     Ok(())
 }
 
-fn parse(line: &str) -> Result<(String, Event)> {
-    let mut words = line.split_whitespace();
-    let mut word = || words.next().context("a word is missing");
-    let (kind, writer) = (word()?, word()?.to_owned());
-    let token = FencingToken::new(word()?.parse()?, word()?.parse()?);
-    let event = match kind {
+/// The writer and the event, unless it is another line.
+fn parse(line: &str) -> Option<(String, Event)> {
+    let [word, writer, token] = line.split(' ').collect::<Vec<_>>().try_into().ok()?;
+    let token = token.parse().ok()?;
+    let event = match word {
         "enter" => Event::Enter(token),
         "share" => Event::EnterShared(token),
         "leave" => Event::Leave(token),
         "lost" => Event::Lost(token),
-        "write" => Event::Write { token, value: word()?.parse()?, accepted: true },
-        _ => bail!("unknown word {kind:?}"),
+        "write" => Event::Write { token, accepted: true },
+        _ => return None,
     };
-    Ok((writer, event))
+    Some((writer.to_owned(), event))
 }
 
 /// Decides about the event and records it in one step. Returns whether it is accepted.
 fn record(history: &watch::Sender<History>, mode: Mode, writer: String, mut event: Event) -> bool {
     let mut decision = true;
     history.send_modify(|history| {
-        if let Event::Write { token, accepted, .. } = &mut event {
-            let newer = |entry: &Entry| match entry.event {
-                Event::Write { token: seen, .. } => seen > *token,
-                _ => false,
-            };
-            *accepted = mode == Mode::Recording || !history.iter().any(newer);
+        if let Event::Write { token, accepted } = &mut event {
+            let is_newer = |entry: &Entry| matches!(entry.event, Event::Write { token: seen, .. } if seen > *token);
+            *accepted = mode == Mode::Recording || !history.iter().any(is_newer);
             decision = *accepted;
         }
-        history.push(Entry { at: now(), writer, event });
+        history.push(Entry { writer, event });
     });
     decision
 }

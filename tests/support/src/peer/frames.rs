@@ -20,7 +20,7 @@ pub fn password() -> Password {
 
 /// The current time of tokio's clock, which a test may have paused.
 #[expect(clippy::disallowed_methods, reason = "tests start and read clocks")]
-pub(crate) fn now() -> tokio::time::Instant {
+pub(super) fn now() -> tokio::time::Instant {
     tokio::time::Instant::now()
 }
 

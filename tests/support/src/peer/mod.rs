@@ -17,5 +17,5 @@ pub use frames::{
     Clock, Request, SESSION, TIMEOUT, created, data, expired, notification, password, payload,
     reply, stat_of, there, welcome,
 };
-pub(crate) use frames::{frame_of, next_frame, now, send_frame};
+pub(crate) use frames::{frame_of, next_frame, send_frame};
 pub use network::{Dial, Dialer, Network, Peer};

@@ -98,17 +98,7 @@ impl ServerConfig {
         secure_port: Option<u16>,
         peers: &str,
     ) -> io::Result<()> {
-        let mut lines = self.zoo_cfg(folder, port, peers);
-        if let Some((tls, port)) = self.tls.as_ref().zip(secure_port) {
-            lines.extend(tls.write(folder, (self.listen, port).into())?);
-        }
-        lines.extend_from_slice(&self.lines);
-        fs::write(folder.join(FILE), lines.join("\n"))?;
-        LOGGING.iter().try_for_each(|(name, text)| fs::write(folder.join(name), text))
-    }
-
-    /// The lines of `zoo.cfg`. Of equal names the last wins.
-    fn zoo_cfg(&self, folder: &Path, port: u16, peers: &str) -> Vec<String> {
+        // Of equal names the last wins.
         let mut lines = vec![
             format!("tickTime={}", self.tick_time.as_millis()),
             format!("dataDir={}", folder.display()),
@@ -122,7 +112,12 @@ impl ServerConfig {
         let (least, most) = (self.min_session_timeout, self.max_session_timeout);
         lines.extend(least.map(|least| format!("minSessionTimeout={}", least.as_millis())));
         lines.extend(most.map(|most| format!("maxSessionTimeout={}", most.as_millis())));
-        lines
+        if let Some((tls, port)) = self.tls.as_ref().zip(secure_port) {
+            lines.extend(tls.write(folder, (self.listen, port).into())?);
+        }
+        lines.extend_from_slice(&self.lines);
+        fs::write(folder.join(FILE), lines.join("\n"))?;
+        LOGGING.iter().try_for_each(|(name, text)| fs::write(folder.join(name), text))
     }
 
     /// The flags of Java that set the server's system properties. Of equal names the last wins.

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use crate::relay::{Opening, Relay};
+use crate::relay::Relay;
 
 /// The ports that a member listens on for the others: where a leader awaits followers, and where
 /// votes are exchanged.
@@ -37,9 +37,9 @@ impl Cuts {
         }
         let election = |(way, [_, election]): (&_, &[Relay; 2])| (*way, election.address());
         let elections = ways.iter().map(election).collect::<BTreeMap<_, _>>();
-        for ((from, to), word) in elections {
+        for ((from, to), address) in elections {
             if let Some([_, back]) = ways.get_mut(&(to, from)) {
-                back.rewrite(Opening { rewrite: advertise, word: word? });
+                back.advertise(address?);
             }
         }
         Ok(Self { ways, ports: ports.to_vec(), isolated: BTreeSet::new() })
@@ -84,15 +84,4 @@ pub(super) fn server_line(member: usize, [quorum, election]: &[String; 2]) -> St
 /// A port of this machine, as an address.
 pub(super) fn local(port: u16) -> String {
     format!("{}:{port}", Ipv4Addr::LOCALHOST)
-}
-
-/// Replaces the address where the caller says that it listens for elections. The message is a
-/// protocol version and the caller's id, 8 bytes each, then the length of the address in 4 bytes,
-/// and the address.
-pub fn advertise(message: &[u8], address: &str) -> Option<Vec<u8>> {
-    let (head, rest) = message.split_at_checked(16)?;
-    let (length, rest) = rest.split_first_chunk()?;
-    let rest = rest.get(usize::try_from(u32::from_be_bytes(*length)).ok()?..)?;
-    let length = u32::try_from(address.len()).ok()?.to_be_bytes();
-    Some([head, &length, address.as_bytes(), rest].concat())
 }

@@ -1,123 +1,138 @@
 //! A child process that never outlives its handle.
 
 use std::ffi::OsStr;
-use std::io;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{LazyLock, mpsc};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::LazyLock;
 use std::thread;
+use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
-use tokio::task::spawn_blocking;
+use tokio::process::{Child, Command};
+use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 
-use super::POLL_INTERVAL;
+use super::{POLL_INTERVAL, until};
+
+/// How many lines of a process's log an error shows.
+const LOG_TAIL: usize = 40;
 
 /// The command prefix by which Linux kills a program when the thread that started it ends.
 const LEASH: [&str; 4] = ["setpriv", "--pdeathsig", "KILL", "--"];
 
 /// True if the leash works on this machine.
 static HAS_LEASH: LazyLock<bool> = LazyLock::new(|| {
-    let mut trial = Command::new(LEASH[0]);
+    let mut trial = std::process::Command::new(LEASH[0]);
     trial.args(&LEASH[1..]).arg("true").stdin(Stdio::null()).stderr(Stdio::null());
     trial.status().is_ok_and(|status| status.success())
 });
 
-/// A command to start, and a channel for its result.
-type Order = (Command, mpsc::Sender<io::Result<Child>>);
-
-/// The thread that starts all processes. It lives as long as the test process, and so do leashed
-/// children, whichever test's thread has started them.
-static SPAWNER: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
-    let (sender, orders) = mpsc::channel::<Order>();
-    thread::spawn(move || {
-        for (mut command, reply) in orders {
-            // The caller waits for the reply, so it is there to receive it.
-            reply.send(command.spawn()).ok();
-        }
-    });
-    sender
+/// The runtime whose only thread starts all processes. It lives as long as the test process, and so
+/// do leashed children, whichever test's thread has started them.
+static SPAWNER: LazyLock<Runtime> = LazyLock::new(|| {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
 });
 
 /// A command for `program` that, where the system supports it, ends with this process even if this
 /// process is killed.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
-    let mut command = if *HAS_LEASH {
-        let mut leash = Command::new(LEASH[0]);
-        leash.args(&LEASH[1..]).arg(program);
-        leash
-    } else {
-        Command::new(program)
-    };
-    command.stdin(Stdio::null());
+    let leash: &[&str] = if *HAS_LEASH { &LEASH } else { &["env"] };
+    let mut command = Command::new(leash[0]);
+    command.args(&leash[1..]).arg(program).stdin(Stdio::null());
     command
 }
 
 /// A running child process, or one that has ended but is not reaped yet. Dropping it kills and
 /// reaps it.
 #[derive(Debug)]
-pub(crate) struct Process(Child);
+pub(crate) struct Process {
+    pub(crate) child: Child,
+    /// The file with all that the process has printed.
+    log: PathBuf,
+}
 
 impl Process {
-    /// Starts `command`.
-    pub(crate) fn spawn(command: Command) -> io::Result<Self> {
-        let (reply, started) = mpsc::channel();
-        SPAWNER.send((command, reply)).map_err(io::Error::other)?;
-        started.recv().map_err(io::Error::other)?.map(Self)
+    /// Starts `command`, whose output goes to a new file `log`.
+    pub(crate) async fn start(mut command: Command, log: &Path) -> anyhow::Result<Self> {
+        let output = File::create(log)?;
+        command.stdout(output.try_clone()?).stderr(output);
+        let child = SPAWNER.spawn(async move { command.spawn() }).await??;
+        Ok(Self { child, log: log.to_owned() })
     }
 
-    /// The process id, which stays taken until the process is reaped.
-    pub(crate) fn id(&self) -> u32 {
-        self.0.id()
+    /// Waits until the process serves. Fails at once if it has ended or cannot have its ports; the
+    /// error shows the end of its log.
+    pub(crate) async fn wait_until(
+        &mut self,
+        serves: impl AsyncFn() -> bool,
+    ) -> anyhow::Result<()> {
+        let serving = until(async || {
+            if serves().await {
+                return Some(Ok(()));
+            }
+            if let Some(status) = self.child.try_wait().ok()? {
+                return Some(Err(anyhow!("it ended with {status}")));
+            }
+            self.lost_a_port().then(|| Err(anyhow!("another process has one of its ports")))
+        });
+        let started = async { serving.await? }.await;
+        started.map_err(|problem| {
+            anyhow!("the server did not start: {problem}; the end of its log:\n{}", self.log_tail())
+        })
     }
 
-    /// How the process ended, or `None` while it runs.
-    pub(crate) fn exit_status(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.0.try_wait()
+    /// True if the log says that a port was taken.
+    pub(crate) fn lost_a_port(&self) -> bool {
+        self.log().contains("java.net.BindException")
     }
 
-    /// Kills and reaps the process. Waiting for its end blocks no thread of the runtime.
-    pub(crate) async fn end(self) {
-        // The task fails only if dropping panics, and dropping does not.
-        spawn_blocking(|| drop(self)).await.ok();
+    /// The last lines of the log, for an error.
+    pub(crate) fn log_tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<_> = log.lines().collect();
+        lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n")
     }
 
-    /// Stops all threads of the process and returns when they have stopped.
-    pub(crate) async fn pause(&mut self) -> anyhow::Result<()> {
-        pause(Pid::from_child(&self.0), || self.0.try_wait()).await
+    fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
     }
-
-    /// Undoes [`pause`](Self::pause).
-    pub(crate) fn resume(&mut self) -> anyhow::Result<()> {
-        signal(Pid::from_child(&self.0), Signal::CONT, self.0.try_wait()?)
-    }
-}
-
-/// Stops all threads of the child process `pid` (SIGSTOP) and returns when they have stopped.
-/// `ended` returns how the process ended, if it has. Fails if it has.
-pub(crate) async fn pause(
-    pid: Pid,
-    mut ended: impl FnMut() -> io::Result<Option<ExitStatus>>,
-) -> anyhow::Result<()> {
-    signal(pid, Signal::STOP, ended()?)?;
-    let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
-    while waitid(WaitId::Pid(pid), stopped)?.is_none() {
-        ensure!(ended()?.is_none(), "the process has ended");
-        sleep(POLL_INTERVAL).await;
-    }
-    Ok(())
-}
-
-/// Sends a signal to a child process. Fails if it has ended, since it may have been reaped.
-pub(crate) fn signal(pid: Pid, signal: Signal, ended: Option<ExitStatus>) -> anyhow::Result<()> {
-    ensure!(ended.is_none(), "the process has ended");
-    Ok(kill_process(pid, signal)?)
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         // Neither fails for a child: one that has ended already needs no kill, and is reaped.
-        self.0.kill().ok();
-        self.0.wait().ok();
+        self.child.start_kill().ok();
+        while let Ok(None) = self.child.try_wait() {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
+}
+
+/// The process id of a child, unless it has been reaped: until then, no other process has it.
+pub(crate) fn pid(child: &Child) -> Option<Pid> {
+    Pid::from_raw(child.id()?.cast_signed())
+}
+
+/// Stops all threads of a child process (SIGSTOP) and returns when they have stopped. Fails if it
+/// has ended.
+pub(crate) async fn pause(child: &mut Child) -> anyhow::Result<()> {
+    let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+    while waitid(WaitId::Pid(signal(child, Signal::STOP)?), stopped)?.is_none() {
+        sleep(POLL_INTERVAL).await;
+    }
+    Ok(())
+}
+
+/// Lets a child process continue (SIGCONT). Fails if it has ended.
+pub(crate) fn resume(child: &mut Child) -> anyhow::Result<()> {
+    signal(child, Signal::CONT).map(drop)
+}
+
+fn signal(child: &mut Child, signal: Signal) -> anyhow::Result<Pid> {
+    child.try_wait()?;
+    let pid = pid(child).context("the process has ended")?;
+    kill_process(pid, signal)?;
+    Ok(pid)
 }
