@@ -4,6 +4,7 @@
 mod pages;
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::fs;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -100,6 +101,17 @@ async fn make(world: &World, path: &str) {
     client.close().await;
 }
 
+/// Lets something happen beside a program that goes on for ever.
+pub(crate) async fn goes_on<T: Debug>(
+    program: impl Future<Output = T>,
+    happens: impl Future<Output = ()>,
+) {
+    tokio::select! {
+        ended = program => panic!("it has ended: {ended:?}"),
+        () = happens => {}
+    }
+}
+
 #[test]
 fn the_program_of_the_readme_ends_with_its_work_done() {
     in_worlds(async |world, keeper, random| {
@@ -142,10 +154,7 @@ fn a_partitioner_works_on_all_shards_again_behind_any_trouble() {
                 sleep(Duration::from_secs(1)).await;
             }
         };
-        tokio::select! {
-            ended = pages::partitioner::run(keeper) => panic!("it has ended: {ended:?}"),
-            () = again => {}
-        }
+        goes_on(pages::partitioner::run(keeper), again).await;
     });
 }
 
@@ -168,10 +177,7 @@ fn the_node_of_a_kept_session_is_made_again_behind_any_trouble() {
             trouble(&world.server, random).await;
             is_made(world, "/here").await;
         };
-        tokio::select! {
-            ended = session_keeper::register(keeper) => panic!("it has ended: {ended:?}"),
-            () = again => {}
-        }
+        goes_on(session_keeper::register(keeper), again).await;
     });
 }
 
@@ -194,10 +200,7 @@ fn a_service_leads_again_behind_any_trouble() {
             expire_all(&world.server);
             terms.recv().await.unwrap();
         };
-        tokio::select! {
-            ended = leader::run(keeper, &tell) => panic!("the service has ended: {ended:?}"),
-            () = again => {}
-        }
+        goes_on(leader::run(keeper, &tell), again).await;
     });
 }
 
@@ -267,10 +270,8 @@ fn the_pages_show_what_runs_here() {
     // what it shows.
     for file in files.iter().filter(|file| !file.ends_with("lock_per_key.md")) {
         let text = fs::read_to_string(file).unwrap();
-        let lines = text.lines().map(str::trim_start).map(|line| {
-            let line = line.strip_prefix("//!").or(line.strip_prefix("///")).unwrap_or(line);
-            line.strip_prefix(' ').unwrap_or(line)
-        });
+        let lines = text.lines().map(str::trim_start);
+        let lines = lines.map(|line| line.trim_start_matches("///").trim_start_matches("//!"));
         let text = lines.collect::<Vec<_>>().join("\n");
         let blocks = text.split("```").skip(1).step_by(2);
         let works = |block: &&str| [".run_each(|", "retry(|| "].iter().any(|it| block.contains(it));

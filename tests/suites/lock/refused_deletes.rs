@@ -7,13 +7,14 @@ use tokio::time::timeout;
 use zk_client::{Acl, Client, CreateOptions, ErrorCode, Id, Perms};
 use zk_proto::{List, SetAclRequest};
 use zk_recipes::{
-    Election, Error, Group, Lock, MultiLock, Owner, Partitioner, ReentrantLock, RwLock, Semaphore,
+    DoubleBarrier, Election, Error, Group, Lock, MultiLock, Owner, Partitioner, ReentrantLock,
+    RwLock, Semaphore,
 };
 use zk_test_support::locks::{TIMEOUT, World};
 use zk_test_support::raw::RawClient;
 
 /// Every recipe that deletes a node of its own.
-const RECIPES: [&str; 10] = [
+const RECIPES: [&str; 11] = [
     "lock",
     "requeue",
     "read",
@@ -22,6 +23,7 @@ const RECIPES: [&str; 10] = [
     "multi",
     "semaphore",
     "election",
+    "double barrier",
     "group",
     "partitioner",
 ];
@@ -53,9 +55,8 @@ async fn permit_in(world: &World, folders: &[&str], perms: Perms) {
     }
 }
 
-/// Takes a turn with what the recipe gives, and gives it back.
-async fn turn(recipe: &str, client: &Client, id: &str) -> Result<(), Error> {
-    let one = "/r/one";
+/// Takes a turn with what the recipe gives in this folder, and gives it back.
+pub(crate) async fn turn(recipe: &str, client: &Client, one: &str, id: &str) -> Result<(), Error> {
     match recipe {
         "lock" => Lock::new(client, one)?.acquire().await?.release().await.map(drop),
         "requeue" => {
@@ -73,6 +74,7 @@ async fn turn(recipe: &str, client: &Client, id: &str) -> Result<(), Error> {
         }
         "semaphore" => Semaphore::new(client, one, 1)?.acquire().await?.release().await.map(drop),
         "election" => Election::new(client, one)?.lead(|_| async {}).await,
+        "double barrier" => DoubleBarrier::new(client, one, 1)?.enter().await?.leave().await,
         "group" => Group::new(client, one)?.join("me", id).await?.leave().await.map(drop),
         _ => {
             let shards = Partitioner::new(client, one, ["a"])?;
@@ -91,7 +93,8 @@ async fn who_releases_without_the_permission_is_told_and_the_next_one_gets_in_wh
             client.create(path, b"", &CreateOptions::persistent()).await.unwrap();
         }
         permit(&world, Perms::ALL.without(Perms::DELETE)).await;
-        let error = timeout(4 * TIMEOUT, turn(recipe, &client, "one")).await.expect(recipe);
+        let error =
+            timeout(4 * TIMEOUT, turn(recipe, &client, "/r/one", "one")).await.expect(recipe);
         let error = error.expect_err(recipe);
         let code = error.client().and_then(zk_client::Error::code);
         assert_eq!(code, Some(ErrorCode::NO_AUTH), "{recipe}: {error}");
@@ -99,7 +102,7 @@ async fn who_releases_without_the_permission_is_told_and_the_next_one_gets_in_wh
         // Longer than a session timeout, so that it is refused again.
         tokio::time::sleep(2 * TIMEOUT).await;
         permit(&world, Perms::ALL).await;
-        let next = timeout(4 * TIMEOUT, turn(recipe, &other, "two")).await.expect(recipe);
+        let next = timeout(4 * TIMEOUT, turn(recipe, &other, "/r/one", "two")).await.expect(recipe);
         next.expect(recipe);
         // A reader does not wait for another one's node.
         tokio::time::sleep(2 * TIMEOUT).await;

@@ -55,11 +55,15 @@ impl Servers {
         settle().await;
     }
 
-    fn tree(&self) -> TreeCache {
-        let (tree, following) =
-            TreeCache::follow(&self.keeper, ROOT, TreeLimits::default()).unwrap();
+    /// These servers, and a tree that is current, with its status.
+    async fn with_tree() -> (Self, TreeCache, Receiver<TreeStatus>, TreeStatus) {
+        let this = Self::new().await;
+        let limits = TreeLimits::default();
+        let (tree, following) = TreeCache::follow(&this.keeper, ROOT, limits).unwrap();
         tokio::spawn(following);
-        tree
+        let mut status = tree.status();
+        let current = is_current(&mut status).await;
+        (this, tree, status, current)
     }
 }
 
@@ -82,10 +86,7 @@ async fn stays<T>(seen: &mut Receiver<T>) {
 
 #[tokio::test(start_paused = true)]
 async fn a_tree_begins_anew_when_older_data_took_the_place_of_its_own() {
-    let servers = Servers::new().await;
-    let tree = servers.tree();
-    let mut status = tree.status();
-    let before = is_current(&mut status).await;
+    let (servers, tree, mut status, before) = Servers::with_tree().await;
     assert_eq!(shown(&tree), "a made: new");
     servers.replace().await;
     assert_eq!((status.borrow().freshness, &*shown(&tree)), (Freshness::Stale, "a made: new"));
@@ -130,10 +131,7 @@ async fn a_cached_value_begins_anew_when_older_data_took_the_place_of_its_own() 
 async fn a_zxid_that_was_lost_with_its_data_is_waited_for_no_longer() {
     // The task of the caller may also have no turn before the tree is current again.
     for has_turns in [true, false] {
-        let servers = Servers::new().await;
-        let tree = servers.tree();
-        let mut status = tree.status();
-        is_current(&mut status).await;
+        let (servers, tree, mut status, _) = Servers::with_tree().await;
         // The write is about to be read when the data is replaced.
         servers.now.server.inject(Fault::delay(TIMEOUT / 3).op(OpCode::GET_DATA).path(A));
         let own = servers.keeper.client().await.unwrap();
@@ -157,10 +155,7 @@ async fn a_zxid_that_was_lost_with_its_data_is_waited_for_no_longer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_zxid_that_comes_twice_hides_no_other_data() {
-    let servers = Servers::new().await;
-    let tree = servers.tree();
-    let mut status = tree.status();
-    let before = is_current(&mut status).await;
+    let (servers, tree, mut status, before) = Servers::with_tree().await;
     let last = tree.get(A).unwrap().mzxid;
     let raw = servers.backup.client().await;
     while raw.set_data(A, b"other", None).await.unwrap().mzxid < last {}

@@ -1,48 +1,18 @@
 //! Contenders whose listings get no reply, as on a path that loses large packets: each wait ends
 //! with an error that says so, and leaves no node behind.
 
-use std::future::Future;
-use std::pin::Pin;
-
 use tokio::time::timeout;
-use zk_client::{Client, ErrorKind};
+use zk_client::ErrorKind;
 use zk_embedded::Fault;
 use zk_proto::OpCode;
-use zk_recipes::{
-    DoubleBarrier, Election, Error, Lock, MultiLock, Options, Owner, ReentrantLock, RwLock,
-    Semaphore, retry,
-};
+use zk_recipes::{Lock, Options, retry};
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
-type Waiting = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
+use crate::refused_deletes::turn;
 
-type Wait = fn(Client) -> Waiting;
-
-/// Every way to queue up in a folder, by name.
-const WAITS: [(&str, Wait); 8] = [
-    ("lock", |client| Box::pin(async move { Lock::new(&client, LOCK)?.acquire().await.map(drop) })),
-    ("read", |client| Box::pin(async move { RwLock::new(&client, LOCK)?.read().await.map(drop) })),
-    ("write", |client| {
-        Box::pin(async move { RwLock::new(&client, LOCK)?.write().await.map(drop) })
-    }),
-    ("multi", |client| {
-        Box::pin(async move { MultiLock::new(&client, [LOCK])?.acquire().await.map(drop) })
-    }),
-    ("reentrant", |client| {
-        Box::pin(async move {
-            ReentrantLock::new(&client, LOCK)?.acquire(&Owner::new()).await.map(drop)
-        })
-    }),
-    ("semaphore", |client| {
-        Box::pin(async move { Semaphore::new(&client, LOCK, 1)?.acquire().await.map(drop) })
-    }),
-    ("election", |client| {
-        Box::pin(async move { Election::new(&client, LOCK)?.campaign().await.map(drop) })
-    }),
-    ("double barrier", |client| {
-        Box::pin(async move { DoubleBarrier::new(&client, LOCK, 1)?.enter().await.map(drop) })
-    }),
-];
+/// Every way to queue up in a folder.
+const WAITS: [&str; 8] =
+    ["lock", "read", "write", "multi", "reentrant", "semaphore", "election", "double barrier"];
 
 /// The servers accept no data of 2 kB: the third create ends the wait for good.
 #[tokio::test(start_paused = true)]
@@ -62,7 +32,7 @@ async fn a_create_on_which_the_server_hangs_up_ends_a_wait_that_is_retried() {
 /// for as long as the fault lasts. The create's reply is lost together with the first listing.
 #[tokio::test(start_paused = true)]
 async fn a_wait_whose_listings_never_arrive_ends_and_its_node_goes() {
-    for (name, wait) in WAITS {
+    for name in WAITS {
         let world = World::new();
         world.make_folder().await;
         let client = world.client().await;
@@ -73,10 +43,12 @@ async fn a_wait_whose_listings_never_arrive_ends_and_its_node_goes() {
         for op in [OpCode::GET_CHILDREN, OpCode::GET_CHILDREN2] {
             world.inject(1000, &Fault::go_silent().op(op).session(session));
         }
-        let error = timeout(20 * TIMEOUT, wait(client.clone())).await.expect(name).unwrap_err();
+        let waiting = timeout(20 * TIMEOUT, turn(name, &client, LOCK, "one"));
+        let error = waiting.await.expect(name).unwrap_err();
         assert!(error.to_string().contains("the server was silent for"), "{name}: {error}");
         assert!(!error.is_session_over(), "{name}: {error}");
         // Listings are still lost when another contender gets its turn.
-        timeout(TIMEOUT, wait(world.client().await)).await.expect(name).unwrap();
+        let other = world.client().await;
+        timeout(TIMEOUT, turn(name, &other, LOCK, "two")).await.expect(name).unwrap();
     }
 }

@@ -1,10 +1,25 @@
 //! The programs of the documentation that go on in each session. Their code is that of the pages,
 //! word for word; what is around it is different.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::future::{Future, pending};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use zk_client::{Client, CreateOptions, Op, SessionKeeper};
+use zk_recipes::{Election, Error, Group, Lock, Partitioner, View, retry};
+
+/// What the services of several pages do.
+async fn serve() {
+    pending().await
+}
+
 /// The front page of the recipes, and their README.
 pub(super) mod recipes {
-    use zk_client::{Client, CreateOptions, Op, SessionKeeper};
-    use zk_recipes::{Error, Lock, retry};
+    use super::*;
 
     pub(crate) async fn run(keeper: &SessionKeeper) -> Result<(), Box<dyn std::error::Error>> {
         // A session may end, and a connection break. Then the work begins anew, until it is done.
@@ -29,8 +44,7 @@ pub(super) mod recipes {
 
 /// The page of `retry`.
 pub(super) mod retry {
-    use zk_client::{Client, SessionKeeper};
-    use zk_recipes::{Lock, retry};
+    use super::*;
 
     pub(crate) async fn run(keeper: &SessionKeeper) -> Result<(), zk_recipes::Error> {
         async fn work(client: &Client) -> Result<(), zk_recipes::Error> {
@@ -46,11 +60,7 @@ pub(super) mod retry {
 
 /// The page of `Group`.
 pub(super) mod group {
-    use std::time::Duration;
-
-    use tokio::time::sleep;
-    use zk_client::{Client, SessionKeeper};
-    use zk_recipes::{Error, Group, retry};
+    use super::*;
 
     pub(crate) async fn run(keeper: &SessionKeeper) -> Result<(), Error> {
         // A member in each session, and anew when it was lost while the session lives.
@@ -71,13 +81,7 @@ pub(super) mod group {
 
 /// The page of `Partitioner`.
 pub(super) mod partitioner {
-    use std::cell::RefCell;
-    use std::collections::BTreeSet;
-    use std::time::Duration;
-
-    use tokio::time::sleep;
-    use zk_client::SessionKeeper;
-    use zk_recipes::{Error, Partitioner};
+    use super::*;
 
     thread_local! {
         /// The shards that were worked on.
@@ -111,12 +115,7 @@ pub(super) mod partitioner {
 
 /// The page on the parts of a service.
 pub(super) mod in_a_service {
-    use std::future::pending;
-
-    use tokio::sync::watch;
-    use tokio::task::JoinSet;
-    use zk_client::{Client, SessionKeeper};
-    use zk_recipes::{Election, Error, Group, View, retry};
+    use super::*;
 
     pub(crate) type Parts = JoinSet<Result<(), Error>>;
     type Seen = watch::Receiver<Option<View>>;
@@ -166,17 +165,11 @@ pub(super) mod in_a_service {
         failures.retain(|error| !error.is_session_over());
         failures
     }
-
-    async fn serve() {
-        pending().await
-    }
 }
 
 /// The page of `SessionKeeper::run_each`.
 pub(super) mod run_each {
-    use std::future::{Future, pending};
-
-    use zk_client::{CreateOptions, SessionKeeper};
+    use super::*;
 
     pub(crate) async fn run<F: Future<Output = ()>>(
         keeper: &SessionKeeper,
@@ -199,9 +192,5 @@ pub(super) mod run_each {
         }
         keeper.close().await; // releases what the session had
         Ok(())
-    }
-
-    async fn serve() {
-        pending().await
     }
 }
