@@ -151,7 +151,9 @@ fn record(history: &watch::Sender<History>, mode: Mode, writer: String, mut even
     let mut decision = true;
     history.send_modify(|history| {
         if let Event::Write { token, accepted } = &mut event {
-            let is_newer = |entry: &Entry| matches!(entry.event, Event::Write { token: seen, .. } if seen > *token);
+            let is_newer = |entry: &Entry| {
+                matches!(entry.event, Event::Write { token: seen, .. } if seen > *token)
+            };
             *accepted = mode == Mode::Recording || !history.iter().any(is_newer);
             decision = *accepted;
         }
