@@ -42,11 +42,13 @@ pub enum Family {
     TreeCache,
     /// A value that is kept in memory.
     Cached,
+    /// Exclusive locks on an ensemble, in a world of their own, which chosen faults do not strike.
+    Ensemble,
 }
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Lock,
         Self::RwLock,
         Self::ReentrantLock,
@@ -64,6 +66,7 @@ impl Family {
         Self::Group,
         Self::TreeCache,
         Self::Cached,
+        Self::Ensemble,
     ];
 
     /// The same locks with only one level.
@@ -80,9 +83,13 @@ impl Family {
         matches!(self, Self::TreeCache | Self::Cached)
     }
 
-    /// True if such servers have all that the family needs.
+    /// True if the family can be struck by chosen faults, and such servers have all that it needs.
     pub fn works_on(self, servers: Servers) -> bool {
-        servers == Servers::Apache || !matches!(self, Self::TreeCache | Self::Ticket)
+        match self {
+            Self::Ensemble => false,
+            Self::TreeCache | Self::Ticket => servers == Servers::Apache,
+            _ => true,
+        }
     }
 
     pub(super) fn has_levels(self) -> bool {

@@ -9,10 +9,10 @@ use tokio::time::timeout;
 use zk_client::{Acl, Client, CreateOptions, ErrorCode, Id, Op, Perms};
 
 use super::journal::{FOLDER, folders, nodes};
+use super::nemesis::Nemesis;
 use super::process::{Phase, Trial};
 use super::wire::Reception;
 use crate::task::spawn;
-use zk_inputs::Random;
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 
@@ -28,28 +28,13 @@ const MANY: usize = 1_000;
 /// The pause before a request of the operator is repeated.
 const PAUSE: Duration = Duration::from_millis(20);
 
-pub(super) struct Others {
-    trial: Arc<Trial>,
-    client: Client,
-    random: Random,
-}
-
-impl Others {
-    pub(super) fn new(trial: Arc<Trial>, client: Client, random: Random) -> Self {
-        Self { trial, client, random }
-    }
-
-    /// The client, by which the server knows them.
-    pub(super) fn client(&self) -> &Client {
-        &self.client
-    }
-
+impl Nemesis {
     /// The paths of some of the nodes.
     fn some(&mut self, most: usize) -> Vec<String> {
         let mut nodes = nodes(&self.trial.world.lock().unwrap().net.core);
         let mut some = Vec::new();
         while some.len() < most
-            && let Some(node) = self.random.pick(&nodes)
+            && let Some(node) = self.others.pick(&nodes)
         {
             nodes.retain(|other| *other != node);
             some.push(node);
@@ -74,7 +59,7 @@ impl Others {
     /// Deletes the nodes of up to `most` contenders, one by one.
     pub(super) fn delete(&mut self, what: &'static str, most: usize) {
         for path in self.some(most) {
-            self.counts(what, self.client.delete(&path, None));
+            self.counts(what, self.operator.delete(&path, None));
         }
     }
 
@@ -82,40 +67,32 @@ impl Others {
     pub(super) fn delete_two(&mut self) {
         if let [one, two] = &*self.some(2) {
             let ops = (Op::delete(one, None), Op::delete(two, None));
-            self.counts("two deleted at once", self.client.multi(ops));
+            self.counts("two deleted at once", self.operator.multi(ops));
         }
     }
 
     pub(super) fn write(&mut self) {
-        let word = self.random.pick(&WORDS).unwrap_or_default();
+        let word = self.others.pick(&WORDS).unwrap_or_default();
         for path in self.some(1) {
-            self.counts("written by the operator", self.client.set_data(&path, word, None));
+            self.counts("written by the operator", self.operator.set_data(&path, word, None));
         }
     }
 
-    /// Queues a contender of another client, which leaves after a while.
-    pub(super) fn queue_up(&mut self) {
-        self.stay("strangers", "-lock-");
-    }
-
-    /// Creates a child that takes a sequence number and is not a contender.
-    pub(super) fn put_child(&mut self) {
-        self.stay("other children", "-note-");
-    }
-
-    /// Changes many nodes. Then the server can be reached again.
+    /// Changes many nodes, of which nobody hears before it is over.
     pub(super) fn flood(&mut self) {
-        let random = &mut self.random;
+        self.trial.world.lock().unwrap().weather.reception = Reception::Refuse;
+        self.hang_up();
+        let (client, random) = (&self.operator, &mut self.others);
         let changes = (0..MANY).map(|_| {
             let path = format!("{FOLDER}/{}", random.within(0..700));
             match random.within(0..4) {
-                0 => drop(self.client.delete(&path, None)),
-                1 => drop(self.client.set_data(&path, b"missed", None)),
-                _ => drop(self.client.create(&path, b"", &CreateOptions::persistent())),
+                0 => drop(client.delete(&path, None)),
+                1 => drop(client.set_data(&path, b"missed", None)),
+                _ => drop(client.create(&path, b"", &CreateOptions::persistent())),
             }
         });
         changes.for_each(drop);
-        let (trial, last) = (Arc::clone(&self.trial), self.client.exists(FOLDER));
+        let (trial, last) = (Arc::clone(&self.trial), client.exists(FOLDER));
         spawn(async move {
             // Its reply comes after all others.
             drop(last.await);
@@ -124,13 +101,14 @@ impl Others {
         });
     }
 
-    /// Creates an owned node: the client makes sure that it is deleted, whatever happens to its
-    /// connection.
-    fn stay(&mut self, what: &'static str, marker: &str) {
-        let stem = format!("{FOLDER}/{:032x}{marker}", self.client.unique());
-        let created = self.client.create_owned(&stem, b"", &OWNED);
-        let stays = self.random.millis(0..STAYS);
-        let client = self.client.clone();
+    /// Creates a child that takes a sequence number, and deletes it after a while. By its marker it
+    /// is a contender of another client, or none. It is an owned node: the client makes sure that
+    /// it is deleted, whatever happens to its connection.
+    pub(super) fn stay(&mut self, what: &'static str, marker: &str) {
+        let client = self.operator.clone();
+        let stem = format!("{FOLDER}/{:032x}{marker}", client.unique());
+        let created = client.create_owned(&stem, b"", &OWNED);
+        let stays = self.others.millis(0..STAYS);
         self.counts(what, async move {
             let node = created.await?;
             tokio::time::sleep(stays).await;

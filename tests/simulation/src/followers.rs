@@ -2,12 +2,12 @@
 //! becomes of that, in one session after another.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use zk_client::{Client, ClientBuilder, CreateOptions, Op, SessionKeeper, Zxid};
-use zk_recipes::{Cached, Error, Freshness, TreeCache, TreeLimits};
+use zk_recipes::{Cached, Error, TreeCache, TreeLimits};
 
 use super::gate::Gate;
 use super::journal::FOLDER;
@@ -57,7 +57,7 @@ pub(super) async fn live(
     let (followed, following): (_, Following) = match family {
         Family::Cached => {
             let (values, following) = Cached::follow(&keeper, VALUE).unwrap();
-            (Followed::value(values), Box::pin(following))
+            (Followed::Value { values, since: Mutex::default() }, Box::pin(following))
         }
         _ => {
             let mut limits = TreeLimits::default();
@@ -65,7 +65,7 @@ pub(super) async fn live(
                 limits.max_nodes = FEW;
             }
             let (tree, following) = TreeCache::follow(&keeper, FOLDER, limits).unwrap();
-            (Followed::tree(tree), Box::pin(following))
+            (Followed::Tree { tree, last: Mutex::default() }, Box::pin(following))
         }
     };
     let follower = Follower { trial, who, keeper, followed, random };
@@ -99,11 +99,9 @@ impl Follower {
             0 => drop(following),
             1 => {
                 self.keeper.close().await;
-                match timeout(SESSION, following).await {
-                    Ok(Err(_)) => {}
-                    ended => {
-                        return Err(format!("it ends with {ended:?} when its keeper is closed"));
-                    }
+                let ended = timeout(SESSION, following).await;
+                if !matches!(ended, Ok(Err(_))) {
+                    return Err(format!("it ends with {ended:?} when its keeper is closed"));
                 }
             }
             _ => {
@@ -114,10 +112,10 @@ impl Follower {
                 };
             }
         }
-        match self.followed.freshness() {
-            Freshness::Current => Err(format!("it is current at its end: {:?}", self.followed)),
-            _ => Ok(()),
+        if self.followed.is_current() {
+            return Err(format!("it is current at its end: {:?}", self.followed));
         }
+        Ok(())
     }
 
     fn violate(&self, what: String) {
@@ -190,9 +188,7 @@ impl Follower {
                     self.violate(format!("{tree:?} before {zxid}"));
                 }
             }
-            Followed::Value { .. } => {
-                until(|| self.followed.shows_value(&self.trial, zxid)).await;
-            }
+            Followed::Value { .. } => until(|| self.followed.shows_value(&self.trial, zxid)).await,
         }
         Ok(())
     }
@@ -202,7 +198,7 @@ impl Follower {
         let is_cut_off = || !client.state().is_connected();
         if is_cut_off() {
             sleep(AT_ONCE).await;
-            if is_cut_off() && self.followed.freshness() == Freshness::Current {
+            if is_cut_off() && self.followed.is_current() {
                 self.violate(format!("{:?} is current while cut off", self.followed));
             }
             self.trial.count("cut off");

@@ -50,13 +50,14 @@ impl Heard {
     }
 }
 
-/// The ends of the frames in these bytes, if they begin with a frame.
-pub(super) fn ends(bytes: &[u8]) -> impl Iterator<Item = usize> {
-    let mut at = 0;
+/// The bounds of the whole frames in these bytes, if they begin with a frame.
+pub(super) fn bounds(bytes: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let mut end = 0;
     std::iter::from_fn(move || {
-        let length = bytes.get(at..)?.first_chunk::<4>()?;
-        at += 4 + u32::from_be_bytes(*length) as usize;
-        (at <= bytes.len()).then_some(at)
+        let begin = end;
+        let length = bytes.get(begin..)?.first_chunk::<4>()?;
+        end += 4 + u32::from_be_bytes(*length) as usize;
+        (end <= bytes.len()).then_some(begin..end)
     })
 }
 
@@ -76,33 +77,24 @@ pub(super) fn event(
     bytes: &[u8],
     is_meant: impl Fn(&WatcherEvent<'_>) -> bool,
 ) -> Option<(Range<usize>, String)> {
-    let mut start = 0;
-    ends(bytes).find_map(|end| {
-        let bounds = std::mem::replace(&mut start, end)..end;
-        let mut reader = Reader::new(&bytes[bounds.start + 4..end]);
+    bounds(bytes).find_map(|frame| {
+        let mut reader = Reader::new(&bytes[frame.start + 4..frame.end]);
         let header = ReplyHeader::decode(&mut reader).ok()?;
         if header.xid != Xid::NOTIFICATION {
             return None;
         }
         let event = WatcherEvent::decode(&mut reader).ok().filter(&is_meant)?;
-        Some((bounds, event.path.to_string()))
+        Some((frame, event.path.to_string()))
     })
 }
 
 /// The contents of these bytes, as far as they hold whole frames.
 pub(super) fn describe(way: Way, bytes: &[u8]) -> String {
-    let mut words = Vec::new();
-    let mut start = 0;
-    for end in ends(bytes) {
-        let frame = &bytes[start + 4..end];
-        words.push(match way {
-            Way::Up => request(frame),
-            Way::Down => reply(frame),
-        });
-        start = end;
-    }
-    if start < bytes.len() {
-        words.push(format!("{} bytes", bytes.len() - start));
+    let tell = if way == Way::Up { request } else { reply };
+    let mut words = bounds(bytes).map(|it| tell(&bytes[it.start + 4..it.end])).collect::<Vec<_>>();
+    let rest = bytes.len() - bounds(bytes).last().map_or(0, |frame| frame.end);
+    if rest > 0 {
+        words.push(format!("{rest} bytes"));
     }
     words.join("; ")
 }

@@ -11,16 +11,15 @@ use super::check::PROMPT;
 use super::clock::now;
 use super::journal::Journal;
 use super::judge::{self, LockRequest};
-use super::locks::{Patience, in_time};
+use super::locks::Patience;
 use super::network::World;
-use super::process::{Phase, Progress, Trial};
+use super::process::{Phase, Progress, Trial, Who};
 use super::work::{Job, for_polls, unless_given_up};
 
 /// Nodes by which a task has something.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
-    pub(super) who: String,
-    process: usize,
+    pub(super) who: Who,
     pub(super) session: SessionId,
     /// The nodes, with the transactions that created them.
     pub(super) nodes: Vec<(String, i64)>,
@@ -46,7 +45,7 @@ impl Held {
     /// True if its session is over, and its process cannot but know that.
     pub(super) fn has_no_session(&self, world: &World) -> bool {
         !world.net.core.sessions().contains(&self.session)
-            && !world.may_be_unaware(self.process)
+            && !world.may_be_unaware(self.who.name.0)
             && !world.journal.ended_early.contains(&self.session)
     }
 }
@@ -117,8 +116,7 @@ impl Job {
         let world = &mut *self.trial.world.lock().unwrap();
         let nodes = holds.iter().map(|hold| (hold.node().to_owned(), hold.token().czxid()));
         progress.held.push(Held {
-            who: self.who.to_string(),
-            process: self.who.name.0,
+            who: self.who,
             session: self.client.session().unwrap().id,
             nodes: nodes.collect(),
             is_believed: true,
@@ -149,30 +147,24 @@ impl Job {
         }
     }
 
-    /// Asks for something once, in one of the ways in which users do. Of ten requests, these only
-    /// try, these wait for a limited time, and this one is given up.
+    /// Asks for something once, in one of the ways in which users do.
     pub(super) async fn ask<G, F: Future<Output = Result<G, Error>>>(
         &mut self,
         what: String,
-        (tries, waits_for, gives_up): (Range<u64>, Range<u64>, u64),
         acquire: impl Future<Output = Result<G, Error>>,
         acquire_within: impl FnOnce(Duration) -> F,
         try_acquire: impl Future<Output = Result<Option<G>, Error>>,
     ) -> Option<(G, LockRequest)> {
-        let (who, request, drawn) = (self.who, self.request(), self.random.within(0..10));
-        let (patience, polls) = match drawn {
-            _ if tries.contains(&drawn) && self.trial.phase() == Phase::Storm => {
-                (Patience::Tries, u64::MAX)
-            }
+        let (who, request) = (self.who, self.request());
+        let (patience, polls) = match self.random.within(0..10) {
+            0..2 if self.trial.phase() == Phase::Storm => (Patience::Tries, u64::MAX),
             _ if !self.is_storm() => (Patience::Waits, u64::MAX),
-            _ if waits_for.contains(&drawn) => {
-                (Patience::Within(self.random.millis(0..300)), u64::MAX)
-            }
-            _ if drawn == gives_up => (Patience::Waits, self.random.within(1..12)),
+            2..4 => (Patience::Within(self.random.millis(0..300)), u64::MAX),
+            4 => (Patience::Waits, self.random.within(1..12)),
             _ => (Patience::Waits, u64::MAX),
         };
         self.trial.note(|| format!("{who} asks for {what}: {patience:?}, {polls}"));
-        let asked = patience.ask(acquire, |time| in_time(acquire_within(time)), try_acquire);
+        let asked = patience.ask(acquire, acquire_within, try_acquire);
         let got = self.get(&request, polls, asked).await?;
         if got.is_none() {
             self.trial.count("acquires cancelled");

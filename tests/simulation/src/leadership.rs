@@ -24,10 +24,8 @@ impl Drop for Term {
 impl Job {
     /// Takes part in the election until the work is done.
     pub(super) async fn lead(&mut self) {
-        let step_down = match self.random.percent(50) {
-            true => StepDown::Suspended,
-            false => StepDown::Deadline,
-        };
+        let is_eager = self.random.percent(50);
+        let step_down = if is_eager { StepDown::Suspended } else { StepDown::Deadline };
         let election = Election::new(&self.client, FOLDER).unwrap().step_down(step_down);
         let (who, request, polls) = (self.who, self.request(), self.polls(10, 12));
         self.trial.note(|| format!("{who} is a candidate: {step_down:?}, {polls}"));
@@ -58,12 +56,8 @@ impl Term {
     /// Checks that the work does not go on after the leader should have stepped down.
     fn is_sound(&self, guard: &Guard, step_down: StepDown) {
         let said = guard.state();
-        let must_end = match said {
-            LockState::Lost(_) => true,
-            LockState::Suspended { .. } => step_down == StepDown::Suspended,
-            _ => false,
-        };
-        if must_end {
+        let is_suspended = matches!(said, LockState::Suspended { .. });
+        if matches!(said, LockState::Lost(_)) || is_suspended && step_down == StepDown::Suspended {
             let node = guard.node();
             self.trial.violate(format!("{node} works on although its term is {said:?}"));
         }

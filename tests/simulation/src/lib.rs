@@ -69,15 +69,13 @@ mod followers;
 
 mod shown;
 
-mod kinds;
-
 mod nemesis;
 
 pub mod planned;
 
 mod check;
 
-pub mod ensemble;
+mod ensemble;
 
 use std::collections::BTreeMap;
 use std::mem::take;
@@ -95,7 +93,7 @@ use self::journal::{COUNTER, Journal, nodes};
 use self::nemesis::Nemesis;
 use self::network::{Party, World};
 use self::planned::Script;
-use self::process::{Name, Phase, Plan, TIMEOUTS, Trial};
+use self::process::{Name, Phase, Progress, TIMEOUTS, Trial};
 pub use self::servers::Servers;
 pub use self::trace::{Told, Trace};
 use self::wire::Dialer;
@@ -103,7 +101,7 @@ use crate::task::spawn;
 use zk_inputs::Random;
 
 /// The result of one seed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Outcome {
     /// How often each fault struck, and other counts.
     pub counts: BTreeMap<&'static str, u64>,
@@ -114,7 +112,7 @@ pub struct Outcome {
 }
 
 /// How long the longest session outlives its client, including the tick.
-const SESSION: Duration = Duration::from_millis(TIMEOUTS.1 + 2 * TICK);
+const SESSION: Duration = Duration::from_millis(TIMEOUTS.end + 2 * TICK);
 
 const TICK: u64 = 100;
 
@@ -127,6 +125,9 @@ const ROUNDS_WITHIN: Duration = Duration::from_secs(3);
 
 /// Runs one seed.
 pub fn run(family: Family, seed: u64, traced: bool) -> Outcome {
+    if family == Family::Ensemble {
+        return ensemble::run(seed, traced);
+    }
     let world = in_virtual_time(async {
         let mut random = Random::new(seed);
         let servers = Servers::of_seed(seed, family);
@@ -134,15 +135,6 @@ pub fn run(family: Family, seed: u64, traced: bool) -> Outcome {
         simulation.until_the_end(random).await
     });
     Outcome::of(world.journal)
-}
-
-/// Runs a family with the faults of a script instead of a storm.
-fn run_planned(family: Family, script: Script, traced: bool) -> World {
-    in_virtual_time(async {
-        let mut random = Random::new(script.latency.as_millis() as u64);
-        let simulation = Simulation::planned(family, script, &mut random, traced);
-        simulation.until_the_end(random).await
-    })
 }
 
 /// Runs a simulation in one thread and in virtual time. All of its tasks end with it, so that
@@ -155,9 +147,7 @@ fn in_virtual_time<W>(simulation: impl Future<Output = Arc<Mutex<W>>>) -> W {
         .unwrap();
     let world = runtime.block_on(simulation);
     drop(runtime);
-    let Some(world) = Arc::into_inner(world) else {
-        panic!("a task outlives its runtime");
-    };
+    let world = Arc::into_inner(world).expect("no task outlives its runtime");
     world.into_inner().unwrap()
 }
 
@@ -190,9 +180,7 @@ fn begin(
         .max_connections_per_host(0)
         .container_check_interval(random.millis(500..20_000))
         .keep_history(true);
-    let mut world = World::new(config, Journal::new(traced), random.fork());
-    world.script = script;
-    world.servers = servers;
+    let world = World::new(config, Journal::new(traced), servers, script, random.fork());
     let world = Arc::new(Mutex::new(world));
     spawn(wire::pump(Arc::clone(&world)));
     let (operator, driver) = Client::builder()
@@ -215,7 +203,7 @@ impl Simulation {
         }
         let rounds = family == Family::Requeue;
         let processes = random.within(if rounds { 3..6 } else { 2..6 }) as usize;
-        let mut names = Vec::new();
+        let mut simulation = Self { trial, operator, family, names: Vec::new(), processes };
         let mixed = if random.percent(50) { 40 } else { 0 };
         for process in 0..processes {
             let family = if random.percent(mixed) { family.flat() } else { family };
@@ -225,19 +213,15 @@ impl Simulation {
                 false if random.percent(30) => 2,
                 false => 1,
             };
-            names.extend((0..tasks).map(|task| (process, task)));
-            let late = match rounds && random.percent(10) {
-                true => random.millis(1..800),
-                false => Duration::ZERO,
-            };
-            let plan = Plan { process, family, tasks, late };
-            spawn(process::live(Arc::clone(&trial), plan, random.fork()));
+            let is_late = rounds && random.percent(10);
+            let late = if is_late { random.millis(1..800) } else { Duration::ZERO };
+            simulation.start(process, family, tasks, late, random.fork());
         }
         if family == Family::DoubleBarrier {
-            let parties = random.within(1..names.len() as u64 + 1) as u32;
-            trial.progress.lock().unwrap().parties = parties;
+            let parties = random.within(1..simulation.names.len() as u64 + 1) as u32;
+            simulation.trial.progress.lock().unwrap().parties = parties;
         }
-        Self { trial, operator, family, names, processes }
+        simulation
     }
 
     /// Two processes or three, the first one with two tasks if the lock has two levels.
@@ -246,23 +230,34 @@ impl Simulation {
         let (trial, operator) = begin(Some(script), servers, random, traced);
         spawn(planned::carry_out(Arc::clone(&trial), operator.clone()));
         let processes = random.within(2..4) as usize;
-        let mut names = Vec::new();
+        let mut simulation = Self { trial, operator, family, names: Vec::new(), processes };
         for process in 0..processes {
             let tasks = if family.has_levels() && process == 0 { 2 } else { 1 };
-            names.extend((0..tasks).map(|task| (process, task)));
             // What the operator prepares is there before that.
             let late = Duration::from_millis(10);
-            let plan = Plan { process, family, tasks, late };
-            spawn(process::live(Arc::clone(&trial), plan, random.fork()));
+            simulation.start(process, family, tasks, late, random.fork());
         }
         {
-            let progress = &mut trial.progress.lock().unwrap();
-            (progress.permits, progress.parties) = (1, names.len() as u32);
+            let progress = &mut simulation.trial.progress.lock().unwrap();
+            (progress.permits, progress.parties) = (1, simulation.names.len() as u32);
             if family == Family::Semaphore && random.percent(50) {
                 progress.layout = Layout::KAZOO;
             }
         }
-        Self { trial, operator, family, names, processes }
+        simulation
+    }
+
+    /// Starts a process with so many tasks, so much later than the others.
+    fn start(
+        &mut self,
+        process: usize,
+        family: Family,
+        tasks: usize,
+        late: Duration,
+        random: Random,
+    ) {
+        self.names.extend((0..tasks).map(|task| (process, task)));
+        spawn(process::live(Arc::clone(&self.trial), process, family, tasks, late, random));
     }
 
     /// Runs all phases. The world has what came of them.
@@ -276,17 +271,11 @@ impl Simulation {
 
     /// Runs all phases, until an invariant is broken.
     async fn run(&self, mut random: Random) -> Result<(), String> {
-        let mut nemesis = Nemesis::new(
-            Arc::clone(&self.trial),
-            self.operator.clone(),
-            self.family,
-            self.processes,
-            random.fork(),
-        );
+        let mut nemesis = Nemesis::new(self, random.fork());
         let counter = self.operator.create(COUNTER, b"", &CreateOptions::persistent()).await;
         counter.map_err(|error| error.to_string())?;
         match self.family {
-            _ if self.trial.is_planned => self.all_had_a_turn().await?,
+            _ if self.trial.is_planned => self.all_had_a_turn().await,
             Family::Requeue => self.disturb(&mut random, &mut nemesis).await?,
             _ => self.storm(&mut random, &mut nemesis).await?,
         }
@@ -351,25 +340,12 @@ impl Simulation {
     }
 
     /// Waits until every contender had a turn, or the time for it is over.
-    async fn all_had_a_turn(&self) -> Result<(), String> {
-        let deadline = now() + TURNS_WITHIN;
-        loop {
-            self.sound()?;
-            let is_done = {
-                let progress = self.trial.progress.lock().unwrap();
-                match self.family {
-                    Family::Partitioner => shards::are_even(&progress, self.names.len()),
-                    _ => self.names.iter().all(|name| progress.served_early.contains(name)),
-                }
-            };
-            if is_done || now() >= deadline {
-                return Ok(());
-            }
-            // Nobody tells when shards are even.
-            let soon = now() + Duration::from_millis(50);
-            let next = if self.family == Family::Partitioner { soon } else { deadline };
-            drop(tokio::time::timeout_at(next.into(), self.trial.had_turn.notified()).await);
-        }
+    async fn all_had_a_turn(&self) {
+        let had_turn = |progress: &Progress, name: &Name| match self.family {
+            Family::Partitioner => shards::are_even(progress, self.names.len()),
+            _ => progress.served_early.contains(name),
+        };
+        drop(self.until("has a turn", TURNS_WITHIN, had_turn).await);
     }
 
     /// Lets all contenders requeue, turn after turn, until faults happen.
@@ -377,20 +353,17 @@ impl Simulation {
         for _ in 0..random.within(1..3) {
             self.rounds(random.within(ROUNDS)).await?;
             let pace = random.within(2..40);
-            self.unrest(random.pick(&[0, 0, 2, 10, 30]).unwrap_or(0));
+            let unrest = random.pick(&[0, 0, 2, 10, 30]).unwrap_or(0);
+            self.trial.progress.lock().unwrap().unrest = unrest;
             for _ in 0..random.within(1..7) {
                 tokio::time::sleep(random.millis(0..pace)).await;
                 nemesis.strike();
                 self.sound()?;
             }
             tokio::time::sleep(random.millis(0..4 * pace)).await;
-            self.unrest(0);
+            self.trial.progress.lock().unwrap().unrest = 0;
         }
         Ok(())
-    }
-
-    fn unrest(&self, unrest: u64) {
-        self.trial.progress.lock().unwrap().unrest = unrest;
     }
 
     /// Waits until all contenders have had so many turns, or have had the time for them.
@@ -415,7 +388,7 @@ impl Simulation {
         &self,
         what: &str,
         within: Duration,
-        done: impl Fn(&process::Progress, &Name) -> bool,
+        done: impl Fn(&Progress, &Name) -> bool,
     ) -> Result<(), String> {
         let deadline = now() + within;
         loop {
@@ -429,7 +402,10 @@ impl Simulation {
                 Some((process, task)) if now() >= deadline => {
                     return Err(format!("{process}.{task} never {what}"));
                 }
-                Some(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                Some(_) => {
+                    let had_turn = self.trial.had_turn.notified();
+                    drop(tokio::time::timeout(Duration::from_millis(50), had_turn).await);
+                }
             }
         }
     }
@@ -437,7 +413,7 @@ impl Simulation {
     /// Waits until everybody has had their turns.
     async fn all_are_served(&self) -> Result<(), String> {
         let turns = self.trial.turns();
-        let is_served = |progress: &process::Progress, name: &Name| {
+        let is_served = |progress: &Progress, name: &Name| {
             progress.served.get(name).is_some_and(|had| *had >= turns)
         };
         self.until("gets the lock", TURNS_WITHIN, is_served).await
@@ -447,8 +423,7 @@ impl Simulation {
     async fn views_are_true(&self) -> Result<(), String> {
         // The sessions of the storm end first, and those who had them begin anew.
         tokio::time::sleep(2 * SESSION).await;
-        let is_at_rest =
-            |progress: &process::Progress, name: &Name| progress.views.contains_key(name);
+        let is_at_rest = |progress: &Progress, name: &Name| progress.views.contains_key(name);
         self.until("comes to rest in the group", TURNS_WITHIN, is_at_rest).await?;
         for _ in 0..20 {
             tokio::time::sleep(check::PROMPT).await;
@@ -468,7 +443,7 @@ impl Simulation {
         // The sessions of the storm end first, and those who had them begin anew.
         tokio::time::sleep(2 * SESSION).await;
         let members = self.names.len();
-        let is_even = |progress: &process::Progress, _: &Name| shards::are_even(progress, members);
+        let is_even = |progress: &Progress, _: &Name| shards::are_even(progress, members);
         self.until("has its part of the shards", TURNS_WITHIN, is_even).await?;
         for _ in 0..20 {
             tokio::time::sleep(SESSION / 20).await;

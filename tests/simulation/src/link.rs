@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use super::frames::Heard;
-use super::net::Way;
 
 /// The client of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,8 +16,8 @@ pub(super) enum Party {
 /// What belongs to one connection.
 #[derive(Default)]
 pub(super) struct Own {
-    pub(super) up: Faults,
-    pub(super) down: Faults,
+    /// Those of the direction to the server first.
+    pub(super) faults: [Faults; 2],
     pub(super) heard: Heard,
 }
 
@@ -44,20 +43,4 @@ pub(super) enum Tear {
     Pause(Duration),
     /// The end of the connection.
     Cut,
-}
-
-impl Own {
-    pub(super) fn faults(&mut self, way: Way) -> &mut Faults {
-        match way {
-            Way::Up => &mut self.up,
-            Way::Down => &mut self.down,
-        }
-    }
-
-    /// Ends the possible faults from now on.
-    pub(super) fn mend(&mut self) {
-        for faults in [&mut self.up, &mut self.down] {
-            *faults = Faults { is_shut: faults.is_shut, ..Faults::default() };
-        }
-    }
 }

@@ -43,7 +43,7 @@ pub(super) enum Patience {
 impl Patience {
     /// Asks in one of three ways for a guard: that is `None` if the time was over before, or if
     /// somebody else holds the lock.
-    pub(super) async fn ask<G, F: Future<Output = Result<Option<G>, Error>>>(
+    pub(super) async fn ask<G, F: Future<Output = Result<G, Error>>>(
         self,
         acquire: impl Future<Output = Result<G, Error>>,
         acquire_within: impl FnOnce(Duration) -> F,
@@ -51,19 +51,12 @@ impl Patience {
     ) -> Result<Option<G>, Error> {
         match self {
             Self::Waits => acquire.await.map(Some),
-            Self::Within(time) => acquire_within(time).await,
+            Self::Within(time) => match acquire_within(time).await {
+                Err(error) if error.kind() == ErrorKind::TimedOut => Ok(None),
+                acquired => acquired.map(Some),
+            },
             Self::Tries => try_acquire.await,
         }
-    }
-}
-
-/// The guard, or `None` if the time was over before.
-pub(super) async fn in_time<G>(
-    acquire: impl Future<Output = Result<G, Error>>,
-) -> Result<Option<G>, Error> {
-    match acquire.await {
-        Err(error) if error.kind() == ErrorKind::TimedOut => Ok(None),
-        acquired => acquired.map(Some),
     }
 }
 
@@ -104,30 +97,42 @@ impl AnyLock {
     ) -> Result<Option<AnyGuard>, Error> {
         Ok(match (self, role) {
             (Self::Plain(lock), _) => patience
-                .ask(lock.acquire(), |it| in_time(lock.acquire_within(it)), lock.try_acquire())
+                .ask(lock.acquire(), |it| lock.acquire_within(it), lock.try_acquire())
                 .await?
                 .map(AnyGuard::Plain),
             (Self::Rw(lock), Role::Shared) => patience
-                .ask(lock.read(), |it| in_time(lock.within(it, lock.read())), lock.try_read())
+                .ask(lock.read(), |it| lock.within(it, lock.read()), lock.try_read())
                 .await?
                 .map(AnyGuard::Reads),
             (Self::Rw(lock), Role::Exclusive) => patience
-                .ask(lock.write(), |it| in_time(lock.within(it, lock.write())), lock.try_write())
+                .ask(lock.write(), |it| lock.within(it, lock.write()), lock.try_write())
                 .await?
                 .map(AnyGuard::Writes),
-            (Self::Reentrant(lock), _) => request_reentrant(lock, owner, patience).await?,
+            (Self::Reentrant(lock), _) => patience
+                .ask(
+                    lock.acquire(owner),
+                    |it| lock.within(it, lock.acquire(owner)),
+                    lock.try_acquire(owner),
+                )
+                .await?
+                .map(AnyGuard::Reentrant),
             (Self::ReentrantRw(lock), Role::Shared) => patience
-                .ask(lock.read(owner), |it| within(it, lock.read(owner)), lock.try_read(owner))
+                .ask(lock.read(owner), |it| lock.within(it, lock.read(owner)), lock.try_read(owner))
                 .await?
                 .map(AnyGuard::Reentrant),
             (Self::ReentrantRw(lock), Role::Exclusive) => patience
-                .ask(lock.write(owner), |it| within(it, lock.write(owner)), lock.try_write(owner))
+                .ask(
+                    lock.write(owner),
+                    |it| lock.within(it, lock.write(owner)),
+                    lock.try_write(owner),
+                )
                 .await?
                 .map(AnyGuard::Reentrant),
             (Self::Keyed(locks), _) => {
                 // Nothing is kept that is not in use, so that another key lets go of this one.
                 drop(locks.lock("another")?);
-                request_reentrant(&locks.lock(KEY)?, owner, patience).await?
+                let lock = Self::Reentrant(locks.lock(KEY)?);
+                Box::pin(lock.request(owner, role, patience)).await?
             }
         })
     }
@@ -151,23 +156,6 @@ impl AnyLock {
         let is_left = self.is_reentrant() && !empty.iter().all(|part| shown.contains(part));
         is_left.then_some(shown)
     }
-}
-
-async fn request_reentrant(
-    lock: &ReentrantLock,
-    owner: &Owner,
-    patience: Patience,
-) -> Result<Option<AnyGuard>, Error> {
-    let waits = |time| in_time(lock.within(time, lock.acquire(owner)));
-    let guard = patience.ask(lock.acquire(owner), waits, lock.try_acquire(owner)).await?;
-    Ok(guard.map(AnyGuard::Reentrant))
-}
-
-async fn within<T>(
-    time: Duration,
-    future: impl Future<Output = Result<T, Error>>,
-) -> Result<Option<T>, Error> {
-    tokio::time::timeout(time, future).await.ok().transpose()
 }
 
 impl AnyGuard {

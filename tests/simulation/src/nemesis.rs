@@ -4,20 +4,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zk_client::Client;
-use zk_embedded::{ErrorCode, Fault, OpCode, SessionId};
+use zk_embedded::{ConnectionId, Core, ErrorCode, Fault as ServerFault, OpCode, SessionId};
 
 use super::clock::now;
-use super::folder::{Others, withhold};
+use super::folder::withhold;
 use super::gate::Mode;
 use super::journal::{FOLDER, nodes};
-use super::kinds::{KINDS, Kind, PEACEFUL, draw};
 use super::link::Tear;
 use super::net::{Traffic, Way};
-use super::network::Party;
+use super::network::{Party, World};
 use super::process::Trial;
 use super::wire::Reception;
-use super::{Family, Servers};
-use crate::task::spawn;
+use super::{Family, Servers, Simulation};
+use crate::task::later;
 use zk_inputs::Random;
 
 /// How long a fault of the server waits for a request that matches it.
@@ -35,12 +34,63 @@ pub(super) const UNPROVEN: [i32; 7] = [-1, -2, -5, -7, -122, -128, -999];
 /// The longest delay of bytes that does not count as a fault, in milliseconds.
 const STALL: u64 = 60;
 
+type Fault = fn(&mut Nemesis);
+
+/// Where a fault may strike.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    /// Everywhere: it changes the queue, or delays a notification, and breaks nothing.
+    Peaceful,
+    /// Where something may break.
+    Any,
+    /// On Apache's servers. With its connection the operator would lose its session for good.
+    Apache,
+    /// Where nothing is kept in memory: that is not read again after an event that was lost alone.
+    Queue,
+    /// Where nodes are kept in memory.
+    Memory,
+}
+
+/// The faults with their weights: in the storm, and where contenders requeue.
+const FAULTS: [(Fault, u64, u64, Sort); 28] = [
+    (|it| it.strike_link("cut", |world, id, _| world.cut(id)), 8, 6, Sort::Any),
+    (Nemesis::cut_in_the_middle, 6, 6, Sort::Any),
+    (Nemesis::disconnect, 4, 4, Sort::Any),
+    (|it| it.strike_link("half-open", |world, id, _| world.fall_silent(id)), 2, 1, Sort::Any),
+    (|it| it.strike_link("one way silent", silence_one_way), 2, 1, Sort::Any),
+    (Nemesis::restart, 1, 1, Sort::Apache),
+    (Nemesis::unreachable, 2, 1, Sort::Any),
+    (Nemesis::slow, 4, 2, Sort::Any),
+    (Nemesis::expire, 2, 4, Sort::Any),
+    (Nemesis::partition, 2, 2, Sort::Any),
+    (Nemesis::request, 16, 8, Sort::Any),
+    (|it| it.link(|world, id, _| world.faults(id, Way::Down).is_deaf = true), 3, 2, Sort::Queue),
+    (Nemesis::pause, 3, 4, Sort::Any),
+    (Nemesis::crash, 3, 4, Sort::Any),
+    (|it| it.delete("deleted by the operator", 1), 3, 10, Sort::Peaceful),
+    (Nemesis::purge, 3, 2, Sort::Any),
+    (Nemesis::write, 3, 6, Sort::Peaceful),
+    (Nemesis::reap, 2, 0, Sort::Any),
+    (Nemesis::delete_two, 0, 6, Sort::Peaceful),
+    (|it| it.stay("strangers", "-lock-"), 0, 6, Sort::Peaceful),
+    (|it| it.stay("other children", "-note-"), 0, 4, Sort::Peaceful),
+    (Nemesis::hold_back, 0, 6, Sort::Peaceful),
+    (Nemesis::tear_with_a_pause, 0, 6, Sort::Peaceful),
+    (|it| it.tear(Tear::Cut), 0, 4, Sort::Any),
+    (Nemesis::give_up, 0, 16, Sort::Peaceful),
+    (|it| it.strike_link("reply in pieces", drip), 2, 2, Sort::Any),
+    (Nemesis::withhold, 1, 2, Sort::Any),
+    (Nemesis::flood, 1, 0, Sort::Memory),
+];
+
 /// Injects faults into processes, network and server.
 pub(super) struct Nemesis {
-    trial: Arc<Trial>,
-    others: Others,
+    pub(super) trial: Arc<Trial>,
+    pub(super) operator: Client,
     random: Random,
-    weights: Vec<(Kind, u64)>,
+    /// What the operator and other clients do is drawn from this.
+    pub(super) others: Random,
+    weights: Vec<((Fault, Sort), u64)>,
     processes: usize,
     /// True if contenders requeue turn after turn, in one order.
     rounds: bool,
@@ -51,130 +101,93 @@ pub(super) struct Nemesis {
 }
 
 impl Nemesis {
-    pub(super) fn new(
-        trial: Arc<Trial>,
-        operator: Client,
-        family: Family,
-        processes: usize,
-        mut random: Random,
-    ) -> Self {
+    pub(super) fn new(simulation: &Simulation, mut random: Random) -> Self {
+        let Simulation { family, processes, .. } = *simulation;
+        let (trial, operator) = (Arc::clone(&simulation.trial), simulation.operator.clone());
         let servers = trial.world.lock().unwrap().servers;
         let rounds = family == Family::Requeue;
         // Without faults no process has a reason to be late.
         let peaceful = rounds && random.percent(50);
-        let weights = KINDS.map(|(kind, in_storm, in_rounds)| {
+        let weights = FAULTS.map(|(fault, in_storm, in_rounds, sort)| {
+            let strikes = match sort {
+                Sort::Peaceful => true,
+                _ if peaceful => false,
+                Sort::Any => true,
+                Sort::Apache => servers == Servers::Apache,
+                Sort::Queue => !family.follows(),
+                Sort::Memory => family.follows(),
+            };
             let weight = if rounds { in_rounds } else { in_storm };
-            let strikes = !peaceful || PEACEFUL.contains(&kind);
-            // With its connection the operator would lose its session for good.
-            let strikes = strikes && (servers == Servers::Apache || kind != Kind::Restart);
-            // What keeps nodes in memory does not ask again after an event that was lost alone.
-            let other = if family.follows() { Kind::Event } else { Kind::Flood };
-            let strikes = strikes && kind != other;
-            (kind, if strikes { weight * random.within(1..5) } else { 0 })
+            ((fault, sort), if strikes { weight * random.within(1..5) } else { 0 })
         });
-        let others = Others::new(Arc::clone(&trial), operator, random.fork());
-        let weights = weights.to_vec();
+        let (others, weights) = (random.fork(), weights.to_vec());
         let ops = family.ops().map(|op| servers.op(op));
-        Self { trial, others, random, weights, processes, rounds, ops, pending: None }
+        Self { trial, operator, random, others, weights, processes, rounds, ops, pending: None }
     }
 
     /// Injects one fault.
     pub(super) fn strike(&mut self) {
         self.look_after();
-        let kind = draw(&self.weights, &mut self.random).unwrap_or(Kind::Cut);
-        if !PEACEFUL.contains(&kind) {
+        let Some((fault, sort)) = draw(&self.weights, &mut self.random) else {
+            return;
+        };
+        if sort != Sort::Peaceful {
             let journal = &mut self.trial.world.lock().unwrap().journal;
             journal.faulty_since.get_or_insert_with(now);
         }
-        match kind {
-            Kind::Cut => self.link("cut", |world, id, _| world.cut(id)),
-            Kind::CutInTheMiddle => {
-                let world = &mut *self.trial.world.lock().unwrap();
-                if let Some(id) = self.random.pick(&world.links()) {
-                    let way = self.random.pick(&[Way::Up, Way::Down]).unwrap_or(Way::Up);
-                    let most = if self.rounds { 600 } else { 200 };
-                    let bytes = self.random.within(1..most) as usize;
-                    world.journal.note(|| format!("net {id}: cut after {bytes} bytes {way:?}"));
-                    world.cut_after(id, way, bytes);
-                }
-            }
-            Kind::Disconnect => self.disconnect(),
-            Kind::HalfOpen => self.link("half-open", |world, id, _| {
-                world.silence(id, Way::Up);
-                world.silence(id, Way::Down);
-            }),
-            Kind::OneWay => self.link("one way silent", |world, id, random| {
-                let way = random.pick(&[Way::Up, Way::Down]).unwrap_or(Way::Up);
-                world.silence(id, way);
-            }),
-            Kind::Restart => self.restart(),
-            Kind::Unreachable => self.unreachable(),
-            Kind::Slow => self.slow(),
-            Kind::Expire => self.expire(),
-            Kind::Partition => self.partition(),
-            Kind::Request => self.request(),
-            Kind::Event => {
-                let world = &mut *self.trial.world.lock().unwrap();
-                if let Some(id) = self.random.pick(&world.links()) {
-                    world.lose_event(id);
-                }
-            }
-            Kind::Pause => self.pause(),
-            Kind::Crash => self.crash(),
-            Kind::Delete => self.others.delete("deleted by the operator", 1),
-            Kind::Purge => {
-                // Some clients notice only when they reconnect.
-                if self.random.percent(50) {
-                    self.hang_up();
-                }
-                self.others.delete("deleted by the operator, with others", 99);
-            }
-            Kind::DeleteTwo => self.others.delete_two(),
-            Kind::Write => self.others.write(),
-            Kind::Stranger => self.others.queue_up(),
-            Kind::Child => self.others.put_child(),
-            Kind::Stall => {
-                let world = &mut *self.trial.world.lock().unwrap();
-                if let Some(id) = self.random.pick(&world.links()) {
-                    let way = self.random.pick(&[Way::Up, Way::Down]).unwrap_or(Way::Up);
-                    world.journal.strike("held back");
-                    world.journal.note(|| format!("net {id} {way:?}"));
-                    world.stall(id, way, self.random.millis(1..STALL));
-                }
-            }
-            Kind::Tear => {
-                let pause = self.random.millis(1..STALL);
-                self.tear(Tear::Pause(pause));
-            }
-            Kind::GiveUp => {
-                // Other children take sequence numbers, so a contender that asks again may get any
-                // number.
-                (0..self.random.within(0..4)).for_each(|_| self.others.put_child());
-                let process = self.random.within(0..self.processes as u64) as usize;
-                let after = self.random.millis(1..6);
-                self.later(after, move |trial| trial.call_off(process));
-            }
-            Kind::CutBetween => self.tear(Tear::Cut),
-            Kind::Drip => self.link("reply in pieces", |world, id, random| {
-                world.drip(id, random.millis(5..400));
-            }),
-            Kind::Withhold => {
-                let time = self.random.millis(50..3000);
-                withhold(&self.trial, self.others.client(), time);
-            }
-            Kind::Flood => {
-                // Nobody hears of it before it is over.
-                self.trial.world.lock().unwrap().weather.reception = Reception::Refuse;
-                self.hang_up();
-                self.others.flood();
-            }
-            Kind::Reap => {
-                let world = &mut *self.trial.world.lock().unwrap();
-                if world.net.core.has_node(FOLDER) && nodes(&world.net.core).is_empty() {
-                    world.journal.strike("folder reaped");
-                    world.serve(|core, now| core.reap(now));
-                }
-            }
+        fault(self);
+    }
+
+    fn cut_in_the_middle(&mut self) {
+        let most = if self.rounds { 600 } else { 200 };
+        self.link(|world, id, random| {
+            let way = any_way(random);
+            let bytes = random.within(1..most) as usize;
+            world.journal.note(|| format!("net {id}: cut after {bytes} bytes {way:?}"));
+            world.faults(id, way).budget.get_or_insert(bytes);
+        });
+    }
+
+    fn purge(&mut self) {
+        // Some clients notice only when they reconnect.
+        if self.random.percent(50) {
+            self.hang_up();
+        }
+        self.delete("deleted by the operator, with others", 99);
+    }
+
+    fn hold_back(&mut self) {
+        self.link(|world, id, random| {
+            let way = any_way(random);
+            world.journal.strike("held back");
+            world.journal.note(|| format!("net {id} {way:?}"));
+            world.stall(id, way, random.millis(1..STALL));
+        });
+    }
+
+    fn tear_with_a_pause(&mut self) {
+        let pause = self.random.millis(1..STALL);
+        self.tear(Tear::Pause(pause));
+    }
+
+    fn give_up(&mut self) {
+        // Other children take sequence numbers, so a contender that asks again may get any number.
+        (0..self.random.within(0..4)).for_each(|_| self.stay("other children", "-note-"));
+        let process = self.random.below(self.processes);
+        let after = self.random.millis(1..6);
+        later(&self.trial, after, move |trial| trial.call_off(process));
+    }
+
+    fn withhold(&mut self) {
+        let time = self.random.millis(50..3000);
+        withhold(&self.trial, &self.operator, time);
+    }
+
+    fn reap(&mut self) {
+        let world = &mut *self.trial.world.lock().unwrap();
+        if world.net.core.has_node(FOLDER) && nodes(&world.net.core).is_empty() {
+            world.journal.strike("folder reaped");
+            world.serve(|core, now| core.reap(now));
         }
     }
 
@@ -217,57 +230,56 @@ impl Nemesis {
         }
     }
 
-    fn link(
-        &mut self,
-        name: &'static str,
-        act: impl FnOnce(&mut super::network::World, zk_embedded::ConnectionId, &mut Random),
-    ) {
+    /// Does something to the connection of a process.
+    fn link(&mut self, act: impl FnOnce(&mut World, ConnectionId, &mut Random)) {
         let world = &mut *self.trial.world.lock().unwrap();
-        if let Some(id) = self.random.pick(&world.links()) {
-            world.journal.strike(name);
-            world.journal.note(|| format!("net {id}"));
+        if let Some(id) = self.random.pick(&world.links(|party| party != Party::Operator)) {
             act(world, id, &mut self.random);
         }
     }
 
+    fn strike_link(&mut self, name: &'static str, act: fn(&mut World, ConnectionId, &mut Random)) {
+        self.link(|world, id, random| {
+            world.journal.strike(name);
+            world.journal.note(|| format!("net {id}"));
+            act(world, id, random);
+        });
+    }
+
     /// Sets a tear between the next two frames that a client sends together.
     fn tear(&mut self, tear: Tear) {
-        let world = &mut *self.trial.world.lock().unwrap();
-        if let Some(id) = self.random.pick(&world.links()) {
+        self.link(|world, id, _| {
             world.journal.note(|| format!("net {id}: {tear:?} between the next two frames"));
-            world.tear(id, tear);
-        }
+            world.faults(id, Way::Up).tear = Some(tear);
+        });
     }
 
     /// A session other than the operator's.
     fn victim(&mut self) -> Option<SessionId> {
-        let operator = self.others.client().session().map(|session| session.id);
+        let operator = self.operator.session().map(|session| session.id);
         let mut sessions = self.trial.world.lock().unwrap().net.core.sessions();
         sessions.retain(|session| Some(*session) != operator);
         self.random.pick(&sessions)
     }
 
+    /// Does something to a session other than the operator's. Returns that session.
     fn session(
         &mut self,
         name: &'static str,
-        act: impl FnOnce(&mut zk_embedded::Core, Instant, SessionId) -> bool,
-    ) {
-        if let Some(session) = self.victim() {
-            let world = &mut *self.trial.world.lock().unwrap();
-            world.journal.note(|| format!("{name}: {session}"));
-            if world.serve(|core, now| act(core, now, session)) {
-                world.journal.strike(name);
-            }
+        act: fn(&mut Core, Instant, SessionId) -> bool,
+    ) -> Option<SessionId> {
+        let session = self.victim()?;
+        let world = &mut *self.trial.world.lock().unwrap();
+        world.journal.note(|| format!("{name}: {session}"));
+        if world.serve(|core, now| act(core, now, session)) {
+            world.journal.strike(name);
         }
+        Some(session)
     }
 
     /// Ends a session before its timeout.
     fn expire(&mut self) {
-        let mut ended = None;
-        self.session("expired", |core, now, session| {
-            ended = Some(session);
-            core.expire(now, session)
-        });
+        let ended = self.session("expired", Core::expire);
         self.trial.world.lock().unwrap().journal.ended_early.extend(ended);
     }
 
@@ -279,10 +291,10 @@ impl Nemesis {
         }
     }
 
-    fn hang_up(&mut self) {
+    pub(super) fn hang_up(&mut self) {
         let world = &mut *self.trial.world.lock().unwrap();
         world.journal.strike("all hung up");
-        for id in world.links() {
+        for id in world.links(|party| party != Party::Operator) {
             world.cut(id);
         }
     }
@@ -297,7 +309,7 @@ impl Nemesis {
         if refuses {
             world.weather.reception = Reception::Refuse;
         }
-        self.later(down, |trial| {
+        later(&self.trial, down, |trial| {
             let world = &mut *trial.world.lock().unwrap();
             world.weather.reception = Reception::Accept;
             world.serve(|core, now| core.set_serving(now, true));
@@ -311,7 +323,7 @@ impl Nemesis {
         let world = &mut *self.trial.world.lock().unwrap();
         world.journal.strike("unreachable");
         world.weather.reception = reception.unwrap_or(Reception::Refuse);
-        self.later(until, |trial| {
+        later(&self.trial, until, |trial| {
             trial.world.lock().unwrap().weather.reception = Reception::Accept;
         });
     }
@@ -323,7 +335,7 @@ impl Nemesis {
         world.journal.strike("latency changed");
         world.journal.note(|| format!("latency up to {latency} ms"));
         world.weather.latency = latency;
-        self.later(until, |trial| {
+        later(&self.trial, until, |trial| {
             trial.world.lock().unwrap().weather.latency = 5;
         });
     }
@@ -331,7 +343,7 @@ impl Nemesis {
     fn partition(&mut self) {
         let until = self.random.millis(1..4000);
         self.session("partitioned", |core, _, session| core.partition(session));
-        self.later(until, |trial| {
+        later(&self.trial, until, |trial| {
             let world = &mut *trial.world.lock().unwrap();
             world.serve(|core, now| core.heal(now));
             world.journal.note(|| "partitions are healed".to_owned());
@@ -347,21 +359,18 @@ impl Nemesis {
             return;
         };
         let (name, fault) = match self.random.within(0..12) {
-            0 => ("request lost", Fault::lose_request()),
-            1..4 => ("reply lost", Fault::lose_reply()),
-            4 => {
-                let bytes = self.random.within(1..80) as usize;
-                ("reply cut", Fault::cut_reply(bytes))
-            }
-            5 => ("silent from a reply on", Fault::go_silent()),
-            6 => ("reply delayed", Fault::delay(self.random.millis(1..1500))),
-            7 => ("request refused", Fault::refuse(ErrorCode::THROTTLED_OP)),
-            8 => (EXPIRED_BY_REPLY, Fault::expire_session()),
-            9 => ("session swapped", Fault::swap_session()),
-            _ => {
-                let code = self.random.pick(&UNPROVEN).unwrap_or_default();
-                (DISOWNED, Fault::disown(ErrorCode(code)))
-            }
+            0 => ("request lost", ServerFault::lose_request()),
+            1..4 => ("reply lost", ServerFault::lose_reply()),
+            4 => ("reply cut", ServerFault::cut_reply(self.random.within(1..80) as usize)),
+            5 => ("silent from a reply on", ServerFault::go_silent()),
+            6 => ("reply delayed", ServerFault::delay(self.random.millis(1..1500))),
+            7 => ("request refused", ServerFault::refuse(ErrorCode::THROTTLED_OP)),
+            8 => (EXPIRED_BY_REPLY, ServerFault::expire_session()),
+            9 => ("session swapped", ServerFault::swap_session()),
+            _ => (
+                DISOWNED,
+                ServerFault::disown(ErrorCode(UNPROVEN[self.random.below(UNPROVEN.len())])),
+            ),
         };
         let ops = self.ops;
         let op = match name {
@@ -370,11 +379,7 @@ impl Nemesis {
             "request refused" if self.rounds => self.random.pick(&ops),
             _ => self.random.pick(&ops).filter(|_| self.random.percent(70)),
         };
-        let fault = fault.session(session);
-        let fault = match op {
-            Some(op) => fault.op(op),
-            None => fault,
-        };
+        let fault = op.into_iter().fold(fault.session(session), ServerFault::op);
         let world = &mut *self.trial.world.lock().unwrap();
         world.journal.note(|| format!("armed: {fault:?}"));
         world.net.core.inject(fault);
@@ -386,21 +391,16 @@ impl Nemesis {
 
     /// Stops a process for a while, which may be longer than its session timeout.
     fn pause(&mut self) {
-        let process = self.random.within(0..self.processes as u64) as usize;
-        let progress = self.trial.progress.lock().unwrap();
-        let Some(gate) = progress.gates.get(&process).filter(|gate| gate.mode() == Mode::Open)
-        else {
+        let process = self.random.below(self.processes);
+        let Some(gate) = self.trial.freeze(process) else {
             return;
         };
         let (for_long, last_first) = (self.random.millis(50..5000), self.random.percent(50));
-        let gate = Arc::clone(gate);
-        drop(progress);
-        gate.set(Mode::Frozen, false);
         let world = &mut *self.trial.world.lock().unwrap();
         world.journal.strike("paused");
         world.journal.note(|| format!("process {process} stops for {for_long:?}"));
-        self.later(for_long, move |trial| {
-            trial.world.lock().unwrap().journal.note(|| format!("process {process} goes on"));
+        later(&self.trial, for_long, move |trial| {
+            trial.note(|| format!("process {process} goes on"));
             trial.progress.lock().unwrap().woken.insert(process, now());
             gate.set(Mode::Open, last_first);
         });
@@ -408,24 +408,40 @@ impl Nemesis {
 
     /// Kills a process, or its machine, perhaps a few times in a row.
     fn crash(&mut self) {
-        let process = self.random.within(0..self.processes as u64) as usize;
+        let process = self.random.below(self.processes);
         let machine = self.random.percent(50);
         kill(&self.trial, process, machine);
         let mut again = Duration::ZERO;
         while self.random.percent(60) {
             again += self.random.millis(10..300);
-            self.later(again, move |trial| kill(trial, process, machine));
+            later(&self.trial, again, move |trial| kill(trial, process, machine));
         }
     }
+}
 
-    /// Ends a fault after a while. If that is in the calm, it changes nothing any more.
-    fn later(&self, after: Duration, end: impl FnOnce(&Trial) + Send + 'static) {
-        let trial = Arc::clone(&self.trial);
-        spawn(async move {
-            tokio::time::sleep(after).await;
-            end(&trial);
-        });
-    }
+/// Draws one of these by the weights. `None` if all of them are 0.
+pub(super) fn draw<K: Copy>(weights: &[(K, u64)], random: &mut Random) -> Option<K> {
+    let total = weights.iter().map(|(_, weight)| weight).sum::<u64>();
+    let mut drawn = random.within(0..total.max(1));
+    let kind = weights.iter().find(|(_, weight)| {
+        let hit = drawn < *weight;
+        drawn = drawn.wrapping_sub(*weight);
+        hit
+    });
+    kind.map(|(kind, _)| *kind)
+}
+
+fn any_way(random: &mut Random) -> Way {
+    Way::BOTH[random.below(2)]
+}
+
+fn silence_one_way(world: &mut World, id: ConnectionId, random: &mut Random) {
+    world.silence(id, any_way(random));
+}
+
+/// Lets what the server sends next arrive in pieces.
+fn drip(world: &mut World, id: ConnectionId, random: &mut Random) {
+    world.faults(id, Way::Down).drip = Some(random.millis(5..400));
 }
 
 pub(super) fn kill(trial: &Trial, process: usize, machine: bool) {
@@ -435,8 +451,7 @@ pub(super) fn kill(trial: &Trial, process: usize, machine: bool) {
         world.journal.note(|| format!("process {process}"));
         if machine {
             for id in world.links_of(Party::Process(process)) {
-                world.silence(id, Way::Up);
-                world.silence(id, Way::Down);
+                world.fall_silent(id);
             }
         }
         for grant in &mut world.journal.grants {

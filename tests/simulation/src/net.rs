@@ -19,7 +19,7 @@ use crate::agenda::Agenda;
 use crate::clock::now;
 use crate::frames;
 use crate::inbox::Inbox;
-use crate::wire::{Network, Reception};
+use crate::wire::Reception;
 
 /// The server's wall clock at the start of every world.
 pub(crate) const WALL: Duration = Duration::from_secs(1_700_000_000);
@@ -36,6 +36,11 @@ pub enum Way {
     Down,
 }
 
+impl Way {
+    /// Both directions.
+    pub const BOTH: [Self; 2] = [Self::Up, Self::Down];
+}
+
 /// The server and the connections to it.
 pub struct Net<W: Wired> {
     /// The server, or the ensemble.
@@ -50,8 +55,8 @@ pub struct Net<W: Wired> {
 pub struct Link<W: Wired> {
     /// Its client.
     pub party: W::Party,
-    up: Pipe,
-    down: Pipe,
+    /// Its directions, the one to the server first.
+    pipes: [Pipe; 2],
     /// What has arrived at the client.
     pub inbox: Inbox,
     /// Bytes that have arrived at the server, and make no whole frame yet.
@@ -73,7 +78,7 @@ pub struct Pipe {
     /// Only the end of the connection still arrives.
     is_cut: bool,
     /// Nothing arrives any more.
-    pub(crate) is_silent: bool,
+    is_silent: bool,
 }
 
 /// Something that is to happen.
@@ -181,8 +186,14 @@ pub trait Traffic: Wired {
 
     /// The connections of a client that it still has.
     fn links_of(&mut self, party: Self::Party) -> Vec<ConnectionId> {
-        let of = |link: &Link<Self>| link.party == party && link.at_client;
-        self.net().links.iter().filter(|(_, link)| of(link)).map(|(id, _)| *id).collect()
+        self.links(|one| one == party)
+    }
+
+    /// The connections that such clients still have.
+    fn links(&mut self, is_meant: impl Fn(Self::Party) -> bool) -> Vec<ConnectionId> {
+        let links = self.net().links.iter();
+        let meant = links.filter(|(_, link)| link.at_client && is_meant(link.party));
+        meant.map(|(id, _)| *id).collect()
     }
 
     /// Adds something to what is to happen.
@@ -192,10 +203,11 @@ pub trait Traffic: Wired {
 
     /// Ends a connection: each side notices after a while, and what is in flight is lost.
     fn cut(&mut self, id: ConnectionId) {
-        if let Some(link) = self.net().links.get_mut(&id) {
-            (link.up.is_cut, link.down.is_cut) = (true, true);
-            self.end(id, Way::Up);
-            self.end(id, Way::Down);
+        for way in Way::BOTH {
+            if let Some(link) = self.net().links.get_mut(&id) {
+                link.pipe(way).is_cut = true;
+                self.end(id, way);
+            }
         }
     }
 
@@ -204,6 +216,11 @@ pub trait Traffic: Wired {
         if let Some(link) = self.net().links.get_mut(&id) {
             link.pipe(way).is_silent = true;
         }
+    }
+
+    /// Lets nothing arrive any more on a connection.
+    fn fall_silent(&mut self, id: ConnectionId) {
+        Way::BOTH.into_iter().for_each(|way| self.silence(id, way));
     }
 
     /// Delays everything that is sent in this direction from now on by at least this time.
@@ -231,7 +248,9 @@ pub trait Traffic: Wired {
     fn arrival(&mut self, id: ConnectionId, way: Way) -> Option<Instant> {
         let party = self.net().links.get(&id)?.party;
         let latency = self.latency(party);
-        Some(self.net().links.get_mut(&id)?.pipe(way).arrival(latency))
+        let pipe = self.net().links.get_mut(&id)?.pipe(way);
+        pipe.stall(latency);
+        Some(pipe.clear)
     }
 
     /// Delivers bytes that have arrived, to a side that still has the connection.
@@ -268,6 +287,56 @@ pub trait Traffic: Wired {
         }
     }
 
+    /// Opens a connection of a client.
+    fn connect(&mut self, party: Self::Party, host: &Host) -> ConnectionId {
+        let server = self.server(host);
+        let peer = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 50_000);
+        let id = self.serve(|core, now| core.handle_connection(now, server, peer));
+        let own = self.connected(id, party);
+        let pipe =
+            |_| Pipe { clear: now(), rest: BytesMut::new(), is_cut: false, is_silent: false };
+        let link = Link {
+            party,
+            pipes: Way::BOTH.map(pipe),
+            inbox: Inbox::default(),
+            input: BytesMut::new(),
+            at_client: true,
+            at_server: true,
+            own,
+        };
+        self.net().links.insert(id, link);
+        id
+    }
+
+    /// Reads for a client: nothing at the end.
+    fn poll_read(
+        &mut self,
+        id: ConnectionId,
+        cx: &Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<()> {
+        let Some(link) = self.net().links.get_mut(&id) else {
+            return Poll::Ready(());
+        };
+        link.inbox.poll_read(cx, into).map(|read| self.has_read(id, &read))
+    }
+
+    /// Writes for a client. Returns how many bytes were accepted, which may not be all.
+    fn write(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {
+        let count = self.accept(bytes);
+        self.send(id, Way::Up, Bytes::copy_from_slice(&bytes[..count]));
+        count
+    }
+
+    /// The client drops its end.
+    fn leave_client(&mut self, id: ConnectionId) {
+        self.end(id, Way::Up);
+        if let Some(link) = self.net().links.get_mut(&id) {
+            link.at_client = false;
+            self.tidy(id);
+        }
+    }
+
     /// The server drops its end.
     fn leave_server(&mut self, id: ConnectionId) {
         let net = self.net();
@@ -286,6 +355,14 @@ pub trait Traffic: Wired {
             self.left(id);
             self.net().links.remove(&id);
         }
+    }
+
+    /// Does everything that is due. Returns when something is due next. The caller calls again when
+    /// that has changed.
+    fn poll_turn(&mut self, cx: &Context<'_>) -> Option<Instant> {
+        let next = self.turn();
+        self.net().agenda.wait(cx);
+        next
     }
 
     /// Does everything that is due. Returns when something is due next.
@@ -349,10 +426,7 @@ impl<W: Wired> Net<W> {
 impl<W: Wired> Link<W> {
     /// One direction.
     pub fn pipe(&mut self, way: Way) -> &mut Pipe {
-        match way {
-            Way::Up => &mut self.up,
-            Way::Down => &mut self.down,
-        }
+        &mut self.pipes[way as usize]
     }
 
     /// True if the side to which this direction leads still has the connection.
@@ -365,19 +439,9 @@ impl<W: Wired> Link<W> {
 }
 
 impl Pipe {
-    pub(crate) fn new(now: Instant) -> Self {
-        Self { clear: now, rest: BytesMut::new(), is_cut: false, is_silent: false }
-    }
-
     /// Delays everything that is sent from now on by at least this time.
     pub(crate) fn stall(&mut self, time: Duration) {
         self.clear = self.clear.max(now() + time);
-    }
-
-    /// When something arrives that is sent now, behind everything that was sent before.
-    pub(crate) fn arrival(&mut self, latency: Duration) -> Instant {
-        self.stall(latency);
-        self.clear
     }
 
     /// True if what is sent now may arrive.
@@ -388,74 +452,12 @@ impl Pipe {
     /// Takes the frames that are whole now, each with its length.
     pub fn frames(&mut self, bytes: &[u8]) -> Vec<Bytes> {
         self.rest.extend_from_slice(bytes);
-        let ends = frames::ends(&self.rest).collect::<Vec<_>>();
-        let mut begin = 0;
-        let lengths = ends.into_iter().map(|end| end - std::mem::replace(&mut begin, end));
-        lengths.map(|length| self.rest.split_to(length).freeze()).collect()
+        let lengths = frames::bounds(&self.rest).map(|frame| frame.len()).collect::<Vec<_>>();
+        lengths.into_iter().map(|length| self.rest.split_to(length).freeze()).collect()
     }
 
     /// Forgets what makes no whole frame yet.
     pub fn clear_rest(&mut self) {
         self.rest.clear();
-    }
-}
-
-impl<W: Wired> Network for W {
-    type Party = W::Party;
-    type Link = ConnectionId;
-
-    fn dial(&mut self, party: W::Party, _: &Host) -> (Reception, Duration) {
-        Wired::dial(self, party)
-    }
-
-    fn connect(&mut self, party: W::Party, host: &Host) -> ConnectionId {
-        let server = self.server(host);
-        let peer = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 50_000);
-        let id = self.serve(|core, now| core.handle_connection(now, server, peer));
-        let own = self.connected(id, party);
-        let link = Link {
-            party,
-            up: Pipe::new(now()),
-            down: Pipe::new(now()),
-            inbox: Inbox::default(),
-            input: BytesMut::new(),
-            at_client: true,
-            at_server: true,
-            own,
-        };
-        self.net().links.insert(id, link);
-        id
-    }
-
-    fn poll_read(
-        &mut self,
-        id: ConnectionId,
-        cx: &Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<()> {
-        let Some(link) = self.net().links.get_mut(&id) else {
-            return Poll::Ready(());
-        };
-        link.inbox.poll_read(cx, into).map(|read| self.has_read(id, &read))
-    }
-
-    fn write(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {
-        let count = self.accept(bytes);
-        self.send(id, Way::Up, Bytes::copy_from_slice(&bytes[..count]));
-        count
-    }
-
-    fn leave_client(&mut self, id: ConnectionId) {
-        self.end(id, Way::Up);
-        if let Some(link) = self.net().links.get_mut(&id) {
-            link.at_client = false;
-            self.tidy(id);
-        }
-    }
-
-    fn poll_turn(&mut self, cx: &Context<'_>) -> Option<Instant> {
-        let next = self.turn();
-        self.net().agenda.wait(cx);
-        next
     }
 }

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use zk_embedded::{Config, ConnectionId, Core, ErrorCode, Fault, Zxid};
 use zk_inputs::Random;
 use zk_proto::WatcherEvent;
@@ -46,13 +46,19 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(config: Config, journal: Journal, random: Random) -> Self {
+    pub(super) fn new(
+        config: Config,
+        journal: Journal,
+        servers: Servers,
+        script: Option<Script>,
+        random: Random,
+    ) -> Self {
         Self {
             net: Net::new(config),
             journal,
             weather: WEATHER,
-            script: None,
-            servers: Servers::Apache,
+            script,
+            servers,
             heard: BTreeMap::new(),
             random,
         }
@@ -64,41 +70,6 @@ impl World {
         let mut links = self.net.links.values();
         self.servers == Servers::Keeper
             && links.any(|link| link.party == Party::Process(process) && link.at_client)
-    }
-
-    /// The connections of processes that both sides still have.
-    pub(super) fn links(&self) -> Vec<ConnectionId> {
-        let links = self.net.links.iter();
-        let faulty = links.filter(|(_, link)| link.party != Party::Operator && link.at_client);
-        faulty.map(|(id, _)| *id).collect()
-    }
-
-    /// Cuts a connection after so many more bytes in this direction.
-    pub(super) fn cut_after(&mut self, id: ConnectionId, way: Way, bytes: usize) {
-        if let Some(faults) = self.faults(id, way) {
-            faults.budget.get_or_insert(bytes);
-        }
-    }
-
-    /// Drops the next event for this client.
-    pub(super) fn lose_event(&mut self, id: ConnectionId) {
-        if let Some(faults) = self.faults(id, Way::Down) {
-            faults.is_deaf = true;
-        }
-    }
-
-    /// Sets a tear for the next two frames that the client sends together.
-    pub(super) fn tear(&mut self, id: ConnectionId, tear: Tear) {
-        if let Some(faults) = self.faults(id, Way::Up) {
-            faults.tear = Some(tear);
-        }
-    }
-
-    /// Lets what the server sends next arrive in pieces that come so long after another at most.
-    pub(super) fn drip(&mut self, id: ConnectionId, gap: Duration) {
-        if let Some(faults) = self.faults(id, Way::Down) {
-            faults.drip = Some(gap);
-        }
     }
 
     pub(super) fn heard(&self, process: usize) -> Zxid {
@@ -116,23 +87,25 @@ impl World {
     pub(super) fn mend(&mut self) {
         self.weather = WEATHER;
         self.script.as_mut().into_iter().for_each(Script::end);
-        self.net.links.values_mut().for_each(|link| link.own.mend());
+        for faults in self.net.links.values_mut().flat_map(|link| &mut link.own.faults) {
+            *faults = Faults { is_shut: faults.is_shut, ..Faults::default() };
+        }
     }
 
-    fn faults(&mut self, id: ConnectionId, way: Way) -> Option<&mut Faults> {
-        self.net.links.get_mut(&id).map(|link| link.own.faults(way))
+    /// The faults of one direction of a connection that one of both sides still has.
+    pub(super) fn faults(&mut self, id: ConnectionId, way: Way) -> &mut Faults {
+        &mut self.net.links.get_mut(&id).expect("a connection").own.faults[way as usize]
     }
 
     /// Sends the first of several frames ahead, if a tear is set for the next one.
     fn tear_apart(&mut self, id: ConnectionId, way: Way, bytes: &mut Bytes) {
-        let Some(Faults { tear: tear @ Some(_), budget, .. }) = self.faults(id, way) else {
+        let first = frames::bounds(bytes).next().map(|frame| frame.end);
+        let Some(end) = first.filter(|end| *end < bytes.len()) else {
             return;
         };
-        let Some(end) = frames::ends(bytes).next().filter(|end| *end < bytes.len()) else {
-            return;
-        };
-        match tear.take() {
-            Some(Tear::Cut) => *budget = Some(end),
+        let faults = self.faults(id, way);
+        match faults.tear.take() {
+            Some(Tear::Cut) => faults.budget = Some(end),
             Some(Tear::Pause(time)) => {
                 let first = bytes.split_to(end);
                 self.carry_part(id, way, first);
@@ -157,12 +130,10 @@ impl World {
         if let Some(link) = self.net.links.get_mut(&id)
             && let Party::Process(process) = link.party
         {
-            link.own.down.is_deaf = false;
+            link.own.faults[Way::Down as usize].is_deaf = false;
             self.journal.untold.entry(process).or_default().insert(path);
         }
-        let mut rest = BytesMut::from(&bytes[..bounds.start]);
-        rest.extend_from_slice(&bytes[bounds.end..]);
-        rest.freeze()
+        [&bytes[..bounds.start], &bytes[bounds.end..]].concat().into()
     }
 
     fn carry_part(&mut self, id: ConnectionId, way: Way, bytes: Bytes) {
@@ -175,7 +146,7 @@ impl World {
     /// silence its connection are the caller's, and those of processes and of the tree come behind
     /// the frame.
     fn strike(&mut self, id: ConnectionId, way: Way, bytes: &[u8]) -> Vec<PlannedFault> {
-        let (Some(script), Some(link)) = (&mut self.script, self.net.links.get(&id)) else {
+        let (Some(script), Some(link)) = (&mut self.script, self.net.links.get_mut(&id)) else {
             return Vec::new();
         };
         let Party::Process(process) = link.party else {
@@ -192,31 +163,21 @@ impl World {
         if frame == Frame::Request {
             script.count(frames::op(bytes));
         }
-        let faults = script.strike(frame);
+        let (faults, core) = (script.strike(frame), &mut self.net.core);
         for fault in &faults {
             self.journal.note(|| format!("!!! {fault:?} at net {id} {way:?}"));
             match fault {
-                PlannedFault::Refuse => {
-                    self.net.core.inject(Fault::refuse(ErrorCode::THROTTLED_OP));
-                    script.has_struck();
+                PlannedFault::Refuse => core.inject(Fault::refuse(ErrorCode::THROTTLED_OP)),
+                PlannedFault::Disown => core.inject(Fault::disown(script.unproven())),
+                PlannedFault::ServeLate => core.inject(Fault::serve_late(planned::TIMEOUT / 5)),
+                PlannedFault::Late => link.pipe(way).stall(planned::TIMEOUT / 3),
+                PlannedFault::Cut | PlannedFault::CutBehind | PlannedFault::Silence => {}
+                other => {
+                    script.leave(*other, process, session);
+                    continue;
                 }
-                PlannedFault::Disown => {
-                    self.net.core.inject(Fault::disown(script.unproven()));
-                    script.has_struck();
-                }
-                PlannedFault::ServeLate => {
-                    self.net.core.inject(Fault::serve_late(planned::TIMEOUT / 5));
-                    script.has_struck();
-                }
-                PlannedFault::Cut
-                | PlannedFault::CutBehind
-                | PlannedFault::Silence
-                | PlannedFault::Late => script.has_struck(),
-                other => script.leave(*other, process, session),
             }
-        }
-        if faults.contains(&PlannedFault::Late) {
-            self.stall(id, way, planned::TIMEOUT / 3);
+            script.struck += 1;
         }
         faults
     }
@@ -262,27 +223,23 @@ impl Wired for World {
     }
 
     fn send(&mut self, id: ConnectionId, way: Way, mut bytes: Bytes) {
-        let is_planned = self.script.is_some();
         let Some(link) = self.net.links.get_mut(&id) else {
             return;
         };
-        if link.own.faults(way).is_shut || !link.pipe(way).is_whole() {
+        if link.own.faults[way as usize].is_shut || !link.pipe(way).is_whole() {
             return;
         }
-        if is_planned {
-            let mut start = 0;
-            for end in frames::ends(&bytes) {
-                self.carry_part(id, way, bytes.slice(std::mem::replace(&mut start, end)..end));
+        if self.script.is_some() {
+            for frame in frames::bounds(&bytes) {
+                self.carry(id, way, bytes.slice(frame));
             }
             return;
         }
-        if self.faults(id, way).is_some_and(|faults| faults.is_deaf) {
+        if self.faults(id, way).is_deaf {
             bytes = self.lose(id, bytes);
         }
         self.tear_apart(id, way, &mut bytes);
-        let Some(faults) = self.faults(id, way) else {
-            return;
-        };
+        let faults = self.faults(id, way);
         if let Some(left) = &mut faults.budget {
             bytes.truncate(*left);
             *left -= bytes.len();
@@ -298,7 +255,8 @@ impl Wired for World {
         }
         while bytes.len() > 1 && self.random.percent(30) {
             // A cut between two frames is the most dangerous.
-            let between = frames::ends(&bytes).filter(|end| *end < bytes.len()).collect::<Vec<_>>();
+            let ends = frames::bounds(&bytes).map(|frame| frame.end);
+            let between = ends.filter(|end| *end < bytes.len()).collect::<Vec<_>>();
             let anywhere = self.random.within(1..bytes.len() as u64) as usize;
             let between = self.random.pick(&between).filter(|_| self.random.percent(50));
             let part = bytes.split_to(between.unwrap_or(anywhere));
@@ -307,10 +265,8 @@ impl Wired for World {
         self.carry_part(id, way, bytes);
         if spent {
             self.journal.strike("cut in the middle");
-            for way in [Way::Up, Way::Down] {
-                if let Some(faults) = self.faults(id, way) {
-                    faults.is_shut = true;
-                }
+            for way in Way::BOTH {
+                self.faults(id, way).is_shut = true;
                 self.end(id, way);
             }
         }
@@ -330,8 +286,7 @@ impl Wired for World {
             return self.cut(id);
         }
         if faults.contains(&PlannedFault::Silence) {
-            self.silence(id, Way::Up);
-            return self.silence(id, Way::Down);
+            return self.fall_silent(id);
         }
         self.deliver(id, way, &bytes);
         if faults.contains(&PlannedFault::CutBehind) {

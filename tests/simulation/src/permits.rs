@@ -28,7 +28,6 @@ impl Job {
         };
         let asked = self.ask(
             format!("{wanted} of {permits}"),
-            (3..5, 0..2, 2),
             semaphore.acquire_many(wanted),
             |time| semaphore.acquire_within(time),
             try_acquire,
@@ -48,7 +47,7 @@ impl Job {
             journal.note(|| format!("{who} HOLDS {permit:?}, and {given} of {permits} are given"));
             // All permits whose nodes exist must be no more than there are.
             if given > permits as usize {
-                let who = valid.iter().map(|held| held.who.as_str()).collect::<Vec<_>>();
+                let who = valid.iter().map(|held| held.who.to_string()).collect::<Vec<_>>();
                 journal.violate(format!("{given} of {permits} permits are given, to {who:?}"));
             }
         });

@@ -13,10 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use zk_client::{Client, SessionId};
 use zk_embedded::ErrorCode;
 
+use super::clock::now;
 use super::folder::withhold;
 use super::gate::Mode;
 use super::journal::nodes;
@@ -24,8 +25,9 @@ use super::nemesis::{UNPROVEN, kill};
 use super::net::Traffic;
 use super::network::{Shared, World};
 use super::process::{Phase, Trial};
-use super::{Family, Outcome, Servers};
-use crate::task::spawn;
+use super::{Family, Outcome, Servers, Simulation, in_virtual_time};
+use crate::task::later;
+use zk_inputs::Random;
 
 /// The session timeout of the contenders. A third of it is enough for two round trips on the
 /// slowest link.
@@ -85,27 +87,13 @@ pub enum Fault {
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 19] = [
-        Self::Cut,
-        Self::CutBehind,
-        Self::Silence,
-        Self::Late,
-        Self::Refuse,
-        Self::Disown,
-        Self::ServeLate,
-        Self::Expire,
-        Self::GiveUp,
-        Self::Pause,
-        Self::Stop,
-        Self::Kill,
-        Self::Delete,
-        Self::Purge,
-        Self::Write,
-        Self::Reap,
-        Self::Withhold,
-        Self::Restart,
-        Self::Isolate,
-    ];
+    pub const ALL: [Self; 19] = {
+        use Fault::*;
+        [
+            Cut, CutBehind, Silence, Late, Refuse, Disown, ServeLate, Expire, GiveUp, Pause, Stop,
+            Kill, Delete, Purge, Write, Reap, Withhold, Restart, Isolate,
+        ]
+    };
 
     /// True if this fault can strike at such a frame.
     pub fn suits(self, frame: Frame) -> bool {
@@ -171,8 +159,14 @@ pub fn run(
     strikes: &[Strike],
     traced: bool,
 ) -> Course {
-    let script = Script { servers, ..Script::new(Duration::from_millis(latency), strikes) };
-    let world = super::run_planned(family, script, traced);
+    assert!(family.works_on(servers), "{family:?} on servers of {servers:?}");
+    let mut random = Random::new(latency);
+    let (latency, strikes) = (Duration::from_millis(latency), strikes.to_vec());
+    let script = Script { servers, latency, strikes, ..Script::default() };
+    let world = in_virtual_time(async {
+        let simulation = Simulation::planned(family, script, &mut random, traced);
+        simulation.until_the_end(random).await
+    });
     let script = world.script.unwrap_or_default();
     let outcome = Outcome::of(world.journal);
     Course { outcome, frames: script.frames, struck: script.struck, requests: script.requests }
@@ -193,7 +187,7 @@ pub(super) struct Script {
     strikes: Vec<Strike>,
     frames: Vec<Frame>,
     requests: BTreeMap<String, u64>,
-    struck: usize,
+    pub(super) struck: usize,
     ended: usize,
     is_over: bool,
     due: VecDeque<Due>,
@@ -201,10 +195,6 @@ pub(super) struct Script {
 }
 
 impl Script {
-    pub(super) fn new(latency: Duration, strikes: &[Strike]) -> Self {
-        Self { latency, strikes: strikes.to_vec(), ..Self::default() }
-    }
-
     pub(super) fn count(&mut self, request: String) {
         *self.requests.entry(request).or_default() += 1;
     }
@@ -223,15 +213,6 @@ impl Script {
     /// An error that does not prove that nothing was carried out, another one at each frame.
     pub(super) fn unproven(&self) -> ErrorCode {
         ErrorCode(UNPROVEN[self.frames.len() % UNPROVEN.len()])
-    }
-
-    pub(super) fn has_struck(&mut self) {
-        self.struck += 1;
-    }
-
-    /// How often a fault has struck or come to its end, or is about to.
-    pub(super) fn changes(&self) -> usize {
-        self.struck + self.ended
     }
 
     /// Leaves a fault to [`carry_out`].
@@ -261,7 +242,9 @@ impl Pace {
             return;
         }
         let changed = trial.changed.notified();
-        let now = Some((trial.phase(), with_script(&trial.world, |script| script.changes())));
+        // How often a fault has struck or come to its end, or is about to.
+        let changes = with_script(&trial.world, |script| script.struck + script.ended);
+        let now = Some((trial.phase(), changes));
         if self.since != now {
             (self.since, self.turns) = (now, 0);
         }
@@ -280,7 +263,7 @@ pub(super) async fn carry_out(trial: Arc<Trial>, operator: Client) {
             if due.strike(&trial, &operator) {
                 let name = format!("{:?}", due.fault);
                 trial.note(|| format!("!!! {name} for process {}", due.process));
-                with_script(&trial.world, Script::has_struck);
+                with_script(&trial.world, |script| script.struck += 1);
             }
         }
         wanted.notified().await;
@@ -303,14 +286,12 @@ impl Due {
                 world.serve(|core, now| core.expire(now, session))
             }),
             Fault::Isolate => session.is_some_and(|session| {
-                later(trial, TIMEOUT / 3, |world| world.serve(|core, now| core.heal(now)));
+                end(trial, TIMEOUT / 3, |world| world.serve(|core, now| core.heal(now)));
                 world().serve(|core, _| core.partition(session))
             }),
             Fault::Restart => {
                 world().serve(|core, now| core.set_serving(now, false));
-                let again =
-                    |world: &mut World| world.serve(|core, now| core.set_serving(now, true));
-                later(trial, TIMEOUT / 6, again);
+                end(trial, TIMEOUT / 6, |it| it.serve(|core, now| core.set_serving(now, true)));
                 true
             }
             Fault::GiveUp => {
@@ -325,23 +306,19 @@ impl Due {
             }
             Fault::Delete => {
                 let world = world();
-                let owner = session.map(|session| session.0);
-                let is_own = |node: &String| {
-                    let stat = world.net.core.stat(node);
-                    stat.map(|stat| stat.ephemeral_owner.0) == owner && owner.is_some()
-                };
-                let own = nodes(&world.net.core).into_iter().find(is_own);
+                let owner = |node: &String| world.net.core.stat(node).map(|it| it.ephemeral_owner);
+                let own = nodes(&world.net.core).into_iter().find(|node| owner(node) == session);
                 drop(world);
                 own.map(|node| drop(operator.delete(&node, None))).is_some()
             }
-            Fault::Purge => {
+            Fault::Purge | Fault::Write => {
                 let all = nodes(&world().net.core);
-                all.iter().for_each(|node| drop(operator.delete(node, None)));
-                !all.is_empty()
-            }
-            Fault::Write => {
-                let all = nodes(&world().net.core);
-                all.iter().for_each(|node| drop(operator.set_data(node, b"written", None)));
+                for node in &all {
+                    match fault {
+                        Fault::Purge => drop(operator.delete(node, None)),
+                        _ => drop(operator.set_data(node, b"written", None)),
+                    }
+                }
                 !all.is_empty()
             }
             Fault::Reap => {
@@ -354,32 +331,21 @@ impl Due {
                 withhold(trial, operator, TIMEOUT / 2);
                 true
             }
-            Fault::Cut
-            | Fault::CutBehind
-            | Fault::Silence
-            | Fault::Late
-            | Fault::Refuse
-            | Fault::Disown
-            | Fault::ServeLate => false,
+            _ => panic!("{fault:?} is the network's"),
         }
     }
 }
 
 /// Stops a process for a while. Returns false if it is stopped already.
 fn stop(trial: &Arc<Trial>, process: usize, time: Duration) -> bool {
-    let gate = trial.progress.lock().unwrap().gates.get(&process).cloned();
-    let Some(gate) = gate.filter(|gate| gate.mode() == Mode::Open) else {
+    let Some(gate) = trial.freeze(process) else {
         return false;
     };
-    gate.set(Mode::Frozen, false);
-    let trial = Arc::clone(trial);
-    spawn(async move {
-        // Others are to be at their turns when it goes on.
-        let turn = with_script(&trial.world, |script| 4 * script.latency) + TURN;
-        sleep(time - turn).await;
-        ends(&trial);
-        sleep(turn).await;
-        trial.progress.lock().unwrap().woken.insert(process, super::clock::now());
+    // Others are to be at their turns when it goes on.
+    let turn = with_script(&trial.world, |script| 4 * script.latency) + TURN;
+    later(trial, time - turn, |trial| ends(trial));
+    later(trial, time, move |trial| {
+        trial.progress.lock().unwrap().woken.insert(process, now());
         gate.set(Mode::Open, false);
     });
     true
@@ -391,11 +357,10 @@ fn ends(trial: &Trial) {
     trial.changed.notify_waiters();
 }
 
-fn later(trial: &Arc<Trial>, time: Duration, act: impl FnOnce(&mut World) + Send + 'static) {
-    let trial = Arc::clone(trial);
-    spawn(async move {
-        sleep(time).await;
+/// Ends a fault after a while.
+fn end(trial: &Arc<Trial>, time: Duration, act: impl FnOnce(&mut World) + Send + 'static) {
+    later(trial, time, |trial| {
         act(&mut trial.world.lock().unwrap());
-        ends(&trial);
+        ends(trial);
     });
 }

@@ -2,10 +2,8 @@
 //! session is over it starts again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -17,7 +15,7 @@ use zk_recipes::{Layout, Options, Owner, Shard};
 use super::Family;
 use super::counts::Adds;
 use super::followers;
-use super::gate::Gate;
+use super::gate::{Gate, Mode};
 use super::held::Held;
 use super::locks::AnyLock;
 use super::network::{Party, Shared};
@@ -32,7 +30,7 @@ use zk_inputs::Random;
 const LINGER: u64 = 6000;
 
 /// The shortest and the longest session timeout that processes ask for, in milliseconds.
-pub(super) const TIMEOUTS: (u64, u64) = (600, 3000);
+pub(super) const TIMEOUTS: Range<u64> = 600..3000;
 
 /// The phases of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,6 +148,14 @@ impl Trial {
         self.progress.lock().unwrap().reliable.is_some_and(|from| at >= from)
     }
 
+    /// Stops a process, if it runs.
+    pub(super) fn freeze(&self, process: usize) -> Option<Arc<Gate>> {
+        let gate = self.progress.lock().unwrap().gates.get(&process).cloned();
+        let gate = gate.filter(|gate| gate.mode() == Mode::Open)?;
+        gate.set(Mode::Frozen, false);
+        Some(gate)
+    }
+
     /// Makes a process give up the place where it waits.
     pub(super) fn call_off(&self, process: usize) {
         self.progress.lock().unwrap().quitters.insert(process);
@@ -180,19 +186,15 @@ impl Trial {
     }
 }
 
-/// The plan of a process, for all its lives.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
-    pub(super) process: usize,
-    pub(super) family: Family,
-    pub(super) tasks: usize,
-    /// How much later than the others it starts.
-    pub(super) late: Duration,
-}
-
-/// Runs a process with all its lives.
-pub(super) async fn live(trial: Arc<Trial>, plan: Plan, mut random: Random) {
-    let Plan { process, family, tasks, late } = plan;
+/// Runs a process with all its lives, which starts so much later than the others.
+pub(super) async fn live(
+    trial: Arc<Trial>,
+    process: usize,
+    family: Family,
+    tasks: usize,
+    late: Duration,
+    mut random: Random,
+) {
     if !late.is_zero() {
         tokio::time::sleep(late).await;
     }
@@ -213,12 +215,10 @@ pub(super) async fn live(trial: Arc<Trial>, plan: Plan, mut random: Random) {
         }
         life += 1;
         let dialer = Dialer { network: Arc::clone(&trial.world), party: Party::Process(process) };
+        let timeout = if trial.is_planned { planned::TIMEOUT } else { random.millis(TIMEOUTS) };
         let builder = Client::builder()
             .seed(seed)
-            .session_timeout(match trial.is_planned {
-                true => planned::TIMEOUT,
-                false => random.millis(TIMEOUTS.0..TIMEOUTS.1),
-            })
+            .session_timeout(timeout)
             .dialect(trial.world.lock().unwrap().servers.dialect())
             .connector(dialer);
         trial.world.lock().unwrap().forget(process);
@@ -245,10 +245,8 @@ pub(super) async fn live(trial: Arc<Trial>, plan: Plan, mut random: Random) {
         let shared = AnyLock::new(family, &client, options.clone());
         let apart = !shared.is_reentrant() && random.percent(50);
         let works = (0..tasks).map(|task| {
-            let lock = match apart {
-                true => AnyLock::new(family, &client, options.clone()),
-                false => shared.clone(),
-            };
+            let own = || AnyLock::new(family, &client, options.clone());
+            let lock = if apart { own() } else { shared.clone() };
             let work = Job {
                 trial: Arc::clone(&trial),
                 who: Who { name: (process, task), life },
@@ -288,12 +286,11 @@ impl End {
 
     /// Runs `future` until it is done or the session ends.
     pub(super) async fn or(&self, future: impl Future<Output = ()>) {
-        let (mut ended, mut future) = (pin!(self.0.notified()), pin!(future));
-        poll_fn(|cx| match ended.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(()),
-            Poll::Pending => future.as_mut().poll(cx),
-        })
-        .await;
+        tokio::select! {
+            biased;
+            () = self.0.notified() => {}
+            () = future => {}
+        }
     }
 }
 

@@ -18,7 +18,6 @@ impl Job {
         let lock = MultiLock::new(&self.client, &folders).unwrap();
         let asked = self.ask(
             format!("{folders:?}"),
-            (0..2, 2..4, 4),
             lock.acquire(),
             |time| lock.acquire_within(time),
             lock.try_acquire(),

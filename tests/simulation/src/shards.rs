@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use zk_recipes::{Hold, LockState, Partitioner, Shard};
 
 use super::journal::FOLDER;
-use super::process::{Phase, Progress, Trial, Who};
+use super::process::{Name, Phase, Progress, Trial, Who};
 use super::work::Job;
 
 const SHARDS: [&str; 4] = ["a", "b", "c", "d"];
@@ -133,8 +133,8 @@ impl Drop for Working {
 
 /// True if each shard has one worker, and as many as any other process, or one more or less.
 pub(super) fn are_even(progress: &Progress, members: usize) -> bool {
-    let mut loads = BTreeMap::<&str, usize>::new();
-    let workers = progress.works.keys().map(|held| &progress.held[*held].who);
+    let mut loads = BTreeMap::<Name, usize>::new();
+    let workers = progress.works.keys().map(|held| progress.held[*held].who.name);
     workers.for_each(|who| *loads.entry(who).or_default() += 1);
     let mut shards = progress.works.values().map(|shard| shard.name()).collect::<Vec<_>>();
     shards.sort_unstable();

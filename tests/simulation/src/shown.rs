@@ -82,14 +82,6 @@ impl fmt::Debug for Followed {
 }
 
 impl Followed {
-    pub(super) fn tree(tree: TreeCache) -> Self {
-        Self::Tree { tree, last: Mutex::default() }
-    }
-
-    pub(super) fn value(values: Receiver<Cached>) -> Self {
-        Self::Value { values, since: Mutex::default() }
-    }
-
     /// Looks at it, and again after each change, for ever.
     pub(super) async fn at_each_change(&self, look: impl FnMut()) {
         match self {
@@ -98,19 +90,22 @@ impl Followed {
         }
     }
 
-    pub(super) fn freshness(&self) -> Freshness {
+    /// How fresh it is, and why it could not be read, if it was tried last in vain.
+    fn status(&self) -> (Freshness, Option<Error>) {
         match self {
-            Self::Tree { tree, .. } => tree.status().borrow().freshness,
-            Self::Value { values, .. } => values.borrow().freshness,
+            Self::Tree { tree, .. } => {
+                let status = tree.status().borrow().clone();
+                (status.freshness, status.error)
+            }
+            Self::Value { values, .. } => {
+                let value = values.borrow();
+                (value.freshness, value.error.clone())
+            }
         }
     }
 
-    /// Why it could not be read, if it was tried last in vain.
-    fn error(&self) -> Option<Error> {
-        match self {
-            Self::Tree { tree, .. } => tree.status().borrow().error.clone(),
-            Self::Value { values, .. } => values.borrow().error.clone(),
-        }
+    pub(super) fn is_current(&self) -> bool {
+        self.status().0 == Freshness::Current
     }
 
     /// Compares what is shown with all that may be.
@@ -119,11 +114,14 @@ impl Followed {
         let world = &mut *trial.world.lock().unwrap();
         let timelines = &mut progress.timelines;
         timelines.read(world.net.core.history());
-        if let Some(error) = self.error().filter(|error| !is_expected(error)) {
+        let (freshness, error) = self.status();
+        // Faults cause some errors.
+        let is_expected = |error: &Error| judge::passes(error) || error.is_session_over();
+        if let Some(error) = error.filter(|error| !is_expected(error)) {
             return Err(format!("an error: {error}"));
         }
         world.journal.note(|| format!("{who} shows {self:?}"));
-        world.journal.count(match self.freshness() {
+        world.journal.count(match freshness {
             Freshness::Unknown => "unknown",
             Freshness::Current => "current",
             _ => "stale",
@@ -151,8 +149,7 @@ impl Followed {
     /// True if everything that the server has is shown, and nothing else.
     pub(super) fn equals_the_server(&self, trial: &Trial) -> bool {
         let core = &trial.world.lock().unwrap().net.core;
-        self.freshness() == Freshness::Current
-            && self.error().is_none()
+        matches!(self.status(), (Freshness::Current, None))
             && match self {
                 Self::Tree { tree, .. } => is_whole(tree, core),
                 Self::Value { values, .. } => {
@@ -163,11 +160,6 @@ impl Followed {
                 }
             }
     }
-}
-
-/// True if an error is one that faults cause.
-fn is_expected(error: &Error) -> bool {
-    judge::passes(error) || error.client().is_some_and(zk_client::Error::is_session_over)
 }
 
 /// Waits until this holds. What the server commits may change it, too, so it is looked at again

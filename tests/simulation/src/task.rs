@@ -1,6 +1,8 @@
 //! Tasks of a run.
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
@@ -11,4 +13,17 @@ pub(crate) fn spawn<T: Send + 'static>(
 ) -> JoinHandle<T> {
     let task: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(task);
     tokio::spawn(task)
+}
+
+/// Does something after a while.
+pub(crate) fn later<T: Send + Sync + 'static>(
+    shared: &Arc<T>,
+    after: Duration,
+    act: impl FnOnce(&Arc<T>) + Send + 'static,
+) {
+    let shared = Arc::clone(shared);
+    spawn(async move {
+        tokio::time::sleep(after).await;
+        act(&shared);
+    });
 }

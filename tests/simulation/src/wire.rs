@@ -1,15 +1,18 @@
-//! The interface between clients and a network: a connector, the stream that it returns, and the
-//! task that advances the network.
+//! What clients have of a network: a connector, the stream that it returns, and the task that
+//! advances the network.
 
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use zk_client::{Connecting, Connector, Host, Transport};
+use zk_embedded::ConnectionId;
+
+use crate::net::{Traffic, Wired};
 
 /// The result of an attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,48 +25,19 @@ pub enum Reception {
     Ignore,
 }
 
-/// Carries bytes between clients and servers, on virtual time.
-pub trait Network: Send + 'static {
-    /// A client.
-    type Party: Copy + Send + Sync + 'static;
-
-    /// One connection.
-    type Link: Copy + Send + Sync + Unpin;
-
-    /// Draws the result of an attempt to connect, and how long it takes.
-    fn dial(&mut self, party: Self::Party, host: &Host) -> (Reception, Duration);
-
-    /// Opens a connection of a client.
-    fn connect(&mut self, party: Self::Party, host: &Host) -> Self::Link;
-
-    /// Reads for a client: nothing at the end.
-    fn poll_read(&mut self, link: Self::Link, cx: &Context<'_>, into: &mut ReadBuf<'_>)
-    -> Poll<()>;
-
-    /// Writes for a client. Returns how many bytes were accepted, which may not be all.
-    fn write(&mut self, link: Self::Link, bytes: &[u8]) -> usize;
-
-    /// The client drops its end.
-    fn leave_client(&mut self, link: Self::Link);
-
-    /// Does everything that is due. Returns when something is due next. The caller calls again when
-    /// that has changed.
-    fn poll_turn(&mut self, cx: &Context<'_>) -> Option<Instant>;
-}
-
 /// Connects one party.
 #[derive(Debug)]
-pub struct Dialer<N: Network> {
+pub struct Dialer<W: Wired> {
     /// The network of all clients.
-    pub network: Arc<Mutex<N>>,
+    pub network: Arc<Mutex<W>>,
     /// The client that connects.
-    pub party: N::Party,
+    pub party: W::Party,
 }
 
-impl<N: Network> Connector for Dialer<N> {
+impl<W: Wired> Connector for Dialer<W> {
     fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a> {
         Box::pin(async move {
-            let (reception, latency) = self.network.lock().unwrap().dial(self.party, host);
+            let (reception, latency) = self.network.lock().unwrap().dial(self.party);
             tokio::time::sleep(latency).await;
             match reception {
                 Reception::Accept => {
@@ -79,12 +53,12 @@ impl<N: Network> Connector for Dialer<N> {
 }
 
 /// A client's end of a connection.
-struct Plug<N: Network> {
-    network: Arc<Mutex<N>>,
-    link: N::Link,
+struct Plug<W: Wired> {
+    network: Arc<Mutex<W>>,
+    link: ConnectionId,
 }
 
-impl<N: Network> AsyncRead for Plug<N> {
+impl<W: Wired> AsyncRead for Plug<W> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -94,7 +68,7 @@ impl<N: Network> AsyncRead for Plug<N> {
     }
 }
 
-impl<N: Network> AsyncWrite for Plug<N> {
+impl<W: Wired> AsyncWrite for Plug<W> {
     fn poll_write(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
@@ -112,14 +86,14 @@ impl<N: Network> AsyncWrite for Plug<N> {
     }
 }
 
-impl<N: Network> Drop for Plug<N> {
+impl<W: Wired> Drop for Plug<W> {
     fn drop(&mut self) {
         self.network.lock().unwrap().leave_client(self.link);
     }
 }
 
 /// Does everything that is due, for ever.
-pub async fn pump<N: Network>(network: Arc<Mutex<N>>) {
+pub async fn pump<W: Wired>(network: Arc<Mutex<W>>) {
     let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
     poll_fn(|cx| {
         while let Some(next) = network.lock().unwrap().poll_turn(cx) {

@@ -32,7 +32,7 @@ use self::nemesis::Nemesis;
 use self::process::Trial;
 use self::world::{LEADER, World};
 use super::clock::now;
-use super::journal::{FOLDER, Journal};
+use super::journal::FOLDER;
 use super::process::Phase;
 use super::wire;
 use super::{Outcome, in_virtual_time};
@@ -49,16 +49,12 @@ const TICK: Duration = Duration::from_millis(100);
 const CALM: Duration = Duration::from_secs(60);
 
 /// Runs one seed.
-pub fn run(seed: u64, traced: bool) -> Outcome {
+pub(super) fn run(seed: u64, traced: bool) -> Outcome {
     let world = in_virtual_time(async {
         let mut random = Random::new(seed);
-        let patience = TICK * random.within(5..30) as u32;
-        let is_eager = random.percent(50);
-        let servers = random.within(2..4) as usize;
-        let world = World::new(servers, is_eager, patience, Journal::new(traced), random.fork());
-        let world = Arc::new(Mutex::new(world));
+        let world = Arc::new(Mutex::new(World::new(traced, &mut random)));
         spawn(wire::pump(Arc::clone(&world)));
-        if let Err(violation) = simulate(Arc::clone(&world), servers, &mut random).await {
+        if let Err(violation) = simulate(Arc::clone(&world), &mut random).await {
             world.lock().unwrap().journal.violate(violation);
         }
         world
@@ -66,14 +62,11 @@ pub fn run(seed: u64, traced: bool) -> Outcome {
     Outcome::of(world.journal)
 }
 
-async fn simulate(
-    world: Arc<Mutex<World>>,
-    servers: usize,
-    random: &mut Random,
-) -> Result<(), String> {
+async fn simulate(world: Arc<Mutex<World>>, random: &mut Random) -> Result<(), String> {
     let timeout = TICK * random.within(4..21) as u32;
     let processes = random.within(2..5) as usize;
     world.lock().unwrap().processes = processes;
+    let servers = world.lock().unwrap().servers;
     // In many ensembles no client connects to the leader.
     let first = if random.percent(60) { LEADER + 1 } else { LEADER };
     let trial = Arc::new(Trial { world, servers: first..servers, timeout });

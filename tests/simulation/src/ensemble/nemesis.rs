@@ -9,10 +9,11 @@ use super::TICK;
 use super::process::{HEIRS_WITHIN, Trial};
 use super::world::{LEADER, ServerId, World, name_of};
 use crate::gate::{Gate, Mode};
-use crate::kinds::draw;
+use crate::link::Party;
+use crate::nemesis::draw;
 use crate::net::{Traffic, Way};
 use crate::process::Phase;
-use crate::task::spawn;
+use crate::task::later;
 use zk_embedded::ConnectionId;
 use zk_inputs::Random;
 
@@ -25,7 +26,7 @@ const FAULTS: [(Fault, u64); 10] = [
     (Nemesis::isolate, 4),
     (Nemesis::stall_and_isolate, 12),
     (|nemesis| nemesis.link("client cut", World::cut), 3),
-    (|nemesis| nemesis.link("client silent", silence), 2),
+    (|nemesis| nemesis.link("client silent", World::fall_silent), 2),
     (|nemesis| nemesis.follower("follower cut", World::break_peer), 1),
     (Nemesis::pause, 3),
     (Nemesis::kill, 1),
@@ -93,10 +94,8 @@ impl Nemesis {
 
     /// How long one direction stalls: often not at all.
     fn stall(&mut self) -> Duration {
-        match self.random.percent(30) {
-            true => Duration::ZERO,
-            false => self.random.time(self.trial.timeout * 3 / 2),
-        }
+        let most = self.trial.timeout * 3 / 2;
+        if self.random.percent(30) { Duration::ZERO } else { self.random.time(most) }
     }
 
     /// How long the leader's messages to a follower are delayed: not beyond the 0.3 session
@@ -119,12 +118,11 @@ impl Nemesis {
         let trial = Arc::clone(&self.trial);
         self.link("client stalled", |world, id| {
             world.stall(id, Way::Down, down);
-            spawn(async move {
-                tokio::time::sleep(before).await;
+            later(&trial, before, move |trial| {
                 trial.world.lock().unwrap().stall(id, Way::Up, up);
-                tokio::time::sleep(up + after).await;
                 if id.member() != LEADER {
-                    isolate(&trial, id.member(), time);
+                    let isolate = move |trial: &_| isolate(trial, id.member(), time);
+                    later(trial, up + after, isolate);
                 }
             });
         });
@@ -133,9 +131,10 @@ impl Nemesis {
     /// Mostly picks the connection of a process that holds the lock.
     fn link(&mut self, fault: &'static str, act: impl FnOnce(&mut World, ConnectionId)) {
         let world = &mut *self.trial.world.lock().unwrap();
-        let holder = world.believers.last().map(|(process, _)| *process);
+        let holder = world.believers.last().map(|(process, _)| Party::Process(*process));
         let holder = holder.filter(|_| self.random.percent(60));
-        if let Some(id) = self.random.pick(&world.links(holder)) {
+        let links = world.links(|party| holder.is_none_or(|holder| party == holder));
+        if let Some(id) = self.random.pick(&links) {
             strike(world, fault, name_of(id));
             act(world, id);
         }
@@ -156,10 +155,7 @@ impl Nemesis {
         };
         gate.set(Mode::Frozen, false);
         strike(world, "process paused", format!("process {process} for {time:?}"));
-        spawn(async move {
-            tokio::time::sleep(time).await;
-            gate.set(Mode::Open, false);
-        });
+        later(&gate, time, |gate| gate.set(Mode::Open, false));
     }
 }
 
@@ -173,12 +169,6 @@ fn strike(world: &mut World, fault: &'static str, what: String) {
 fn running(world: &World) -> Vec<(usize, Arc<Gate>)> {
     let running = world.gates.iter().filter(|(_, gate)| gate.mode() == Mode::Open);
     running.map(|(process, gate)| (*process, Arc::clone(gate))).collect()
-}
-
-/// Lets nothing arrive any more at either side, not even the end of the connection.
-fn silence(world: &mut World, id: ConnectionId) {
-    world.silence(id, Way::Up);
-    world.silence(id, Way::Down);
 }
 
 /// Strikes this follower in the storm. A fault does not begin where another one has not ended.
@@ -195,22 +185,16 @@ fn strike_follower(trial: &Trial, id: ServerId, fault: &'static str, act: impl F
 fn isolate(trial: &Arc<Trial>, id: ServerId, time: Duration) {
     strike_follower(trial, id, "follower isolated", |world| {
         world.isolate(id, time);
-        let trial = Arc::clone(trial);
-        spawn(async move {
-            tokio::time::sleep(time).await;
-            trial.world.lock().unwrap().break_peer(id);
-        });
+        later(trial, time, move |trial| trial.world.lock().unwrap().break_peer(id));
     });
 }
 
 /// Delays a follower's messages to the leader while two processes resume one lock: a write of one
 /// of them may wait there while a write of the other is carried out.
 pub(super) fn delay_a_follower(trial: &Arc<Trial>, mut random: Random) {
-    let trial = Arc::clone(trial);
-    spawn(async move {
-        tokio::time::sleep(random.time(HEIRS_WITHIN)).await;
+    later(trial, random.time(HEIRS_WITHIN), move |trial| {
         let id = trial.follower(&mut random);
-        strike_follower(&trial, id, "follower delayed", |world| {
+        strike_follower(trial, id, "follower delayed", |world| {
             world.stall_peer(id, [random.time(trial.timeout / 2), Duration::ZERO]);
         });
     });

@@ -32,6 +32,8 @@ pub(super) const LEADER: ServerId = 0;
 pub(super) struct World {
     pub(super) net: Net<Self>,
     pub(super) journal: Journal,
+    /// How many servers clients connect to.
+    pub(super) servers: usize,
     pub(super) phase: Phase,
     /// The gate of each process in its current life.
     pub(super) gates: BTreeMap<usize, Arc<Gate>>,
@@ -63,23 +65,21 @@ pub(super) enum Due {
 }
 
 impl World {
-    /// So many servers that clients connect to, of which each checks access lists by itself if that
-    /// is wanted. There are others without clients, which are never cut off: a quorum remains.
-    pub(super) fn new(
-        servers: usize,
-        is_eager: bool,
-        patience: Duration,
-        journal: Journal,
-        mut random: Random,
-    ) -> Self {
-        let start = now();
+    /// A few servers that clients connect to, which in some runs check access lists by themselves.
+    /// There are others without clients, which are never cut off: a quorum remains.
+    pub(super) fn new(traced: bool, random: &mut Random) -> Self {
+        let patience = TICK * random.within(5..30) as u32;
+        let is_eager = random.percent(50);
+        let servers = random.within(2..4) as usize;
+        let (mut random, start) = (random.fork(), now());
         let config = Config::new().tick_time(TICK).max_connections_per_host(0).keep_history(true);
         let mut core = EnsembleCore::new(config, 2 * servers - 1, start, WALL);
         core.set_give_up_after(patience);
         core.set_eager_acl_check(is_eager);
         let mut world = Self {
             net: Net::of(core),
-            journal,
+            journal: Journal::new(traced),
+            servers,
             phase: Phase::Storm,
             gates: BTreeMap::new(),
             served: BTreeSet::new(),
@@ -94,14 +94,6 @@ impl World {
         };
         world.plan(start, Due::HalfTick);
         world
-    }
-
-    /// The connections of one process's clients, or of all clients.
-    pub(super) fn links(&self, process: Option<usize>) -> Vec<ConnectionId> {
-        let links = self.net.links.iter().filter(|(_, link)| {
-            link.at_client && process.is_none_or(|one| link.party == Party::Process(one))
-        });
-        links.map(|(id, _)| *id).collect()
     }
 
     /// Delays everything between a server and the leader by at least these times: what goes to the

@@ -20,7 +20,7 @@ use std::sync::Mutex;
 use zk_simulation::planned::{self, Course, Fault, Strike};
 use zk_simulation::{Family, Outcome, Servers};
 
-use super::{number, on_all_cores, panic_message};
+use super::{chosen_family, number, on_all_cores, panic_message};
 
 const DEFAULT_PAIRS: usize = 200;
 
@@ -39,115 +39,67 @@ const ROADS: [(Servers, u64); 5] = [
 /// The servers, and the latency, of the ledgers.
 const LEDGER: (Servers, u64) = (Servers::Apache, 2);
 
+/// What happened with each fault.
+type Events = BTreeMap<Fault, BTreeSet<&'static str>>;
+
 /// The latencies at which pairs run on Apache's servers.
 const OF_PAIRS: [u64; 2] = [2, 100];
 
 #[test]
 fn every_family_holds_with_any_fault_and_with_pairs_of_faults() {
-    let chosen = std::env::var("ZK_SIM_FAMILY").ok();
-    let is_chosen = |family: &Family| chosen.as_ref().is_none_or(|it| *it == format!("{family:?}"));
-    let families = Family::ALL.into_iter().filter(is_chosen).collect::<Vec<_>>();
-    assert!(!families.is_empty(), "there is no family {chosen:?}");
-    for family in families {
-        let runs = Search { family, runs: 0, events: Mutex::default() }.run();
+    let chosen = std::env::var_os("ZK_SIM_FAMILY").map(|_| chosen_family());
+    let is_wanted = |family: &Family| match chosen {
+        Some(chosen) => chosen == *family,
+        None => family.works_on(Servers::Apache),
+    };
+    for family in Family::ALL.into_iter().filter(is_wanted) {
+        let runs = search(family);
         assert!(runs > 1000, "{family:?}: {runs} runs");
     }
 }
 
-/// A search for faults that break a family.
-struct Search {
-    family: Family,
-    runs: usize,
-    /// What happened with each fault, as the ledger has it.
-    events: Mutex<BTreeMap<Fault, BTreeSet<&'static str>>>,
+/// Searches for faults that break a family. Returns how many runs there were.
+fn search(family: Family) -> usize {
+    let (mut runs, events) = (0, Mutex::new(Events::new()));
+    for road in ROADS.into_iter().filter(|(servers, _)| family.works_on(*servers)) {
+        let mut run = |sets: &[Vec<Strike>]| {
+            let struck = run_all(family, road, sets, runs, |faults, course| {
+                if let ([one], LEDGER) = (faults, road) {
+                    let happened = course.outcome.counts.into_keys();
+                    events.lock().unwrap().entry(one.fault).or_default().extend(happened);
+                }
+            });
+            assert!(struck.len() > sets.len() / 2, "too few faults strike");
+            runs += sets.len();
+            struck
+        };
+        run(&[Vec::new()]);
+        let strikes = run(&all_strikes(family, road)).concat();
+        if road.0 == Servers::Apache && OF_PAIRS.contains(&road.1) {
+            run(&some_pairs(&strikes));
+        }
+    }
+    ledger(family, &events.into_inner().unwrap());
+    runs
 }
 
-impl Search {
-    /// Returns how many runs there were.
-    fn run(mut self) -> usize {
-        let family = self.family;
-        for road in ROADS.into_iter().filter(|(servers, _)| family.works_on(*servers)) {
-            self.run_all(road, 1, |_| Vec::new());
-            let strikes = all_strikes(self.family, road);
-            let struck = self.run_all(road, strikes.len(), |n| vec![strikes[n]]);
-            assert!(struck.len() > strikes.len() / 2, "too few faults strike");
-            let strikes = struck.into_iter().map(|n| strikes[n]).collect::<Vec<_>>();
-            if road.0 == Servers::Apache && OF_PAIRS.contains(&road.1) {
-                let of = strikes.len() * (strikes.len() - 1) / 2;
-                let wanted = pairs_wanted().map_or(of, |all| of.min(all.div_ceil(OF_PAIRS.len())));
-                let struck =
-                    self.run_all(road, wanted, |n| pair(&strikes, n * of / wanted).to_vec());
-                assert!(struck.len() > wanted / 2, "too few pairs strike");
-            }
-        }
-        self.ledger();
-        self.runs
+/// Compares the ledger of a family with what happened, or writes it.
+fn ledger(family: Family, events: &Events) {
+    let (servers, latency) = LEDGER;
+    let Course { outcome, requests, .. } = planned::run(family, servers, latency, &[], false);
+    let (costs, usual) = (listed(&requests), listed(&outcome.counts));
+    let mut ledger = format!("requests: {costs}\nwithout faults: {usual}\n");
+    for (fault, events) in events {
+        let more = events.iter().filter(|event| !outcome.counts.contains_key(*event)).copied();
+        let more = more.collect::<Vec<_>>();
+        let more = if more.is_empty() { "nothing else".to_owned() } else { more.join(", ") };
+        writeln!(ledger, "{fault:?}: {more}").unwrap();
     }
-
-    /// Compares the ledger of this family with what happened, or writes it.
-    fn ledger(&self) {
-        let Course { outcome, requests, .. } =
-            planned::run(self.family, LEDGER.0, LEDGER.1, &[], false);
-        let mut ledger = format!(
-            "requests: {}\nwithout faults: {}\n",
-            listed(&requests),
-            listed(&outcome.counts)
-        );
-        for (fault, events) in &*self.events.lock().unwrap() {
-            let more = events.iter().filter(|event| !outcome.counts.contains_key(*event)).copied();
-            let more = more.collect::<Vec<_>>();
-            let more = if more.is_empty() { "nothing else".to_owned() } else { more.join(", ") };
-            writeln!(ledger, "{fault:?}: {more}").unwrap();
-        }
-        let path = format!("{}/ledgers/{:?}.txt", env!("CARGO_MANIFEST_DIR"), self.family);
-        if number("ZK_SIM_ACCEPT").is_some() {
-            std::fs::write(&path, &ledger).unwrap();
-        }
-        assert_eq!(ledger, std::fs::read_to_string(&path).unwrap_or_default(), "{path}");
+    let path = format!("{}/ledgers/{family:?}.txt", env!("CARGO_MANIFEST_DIR"));
+    if number("ZK_SIM_ACCEPT").is_some() {
+        std::fs::write(&path, &ledger).unwrap();
     }
-
-    /// Runs numbered sets of faults until one fails. Returns the numbers of those that all struck.
-    fn run_all(
-        &mut self,
-        road: (Servers, u64),
-        count: usize,
-        faults: impl Fn(usize) -> Vec<Strike> + Sync,
-    ) -> Vec<usize> {
-        let (family, counting) = (self.family, number("ZK_SIM_COUNT").is_some());
-        let struck = Mutex::new(Vec::new());
-        let failed = on_all_cores(count as u64, counting, |n| {
-            let (n, faults) = (n as usize, faults(n as usize));
-            let ran = run(family, road, &faults);
-            let course = match ran {
-                Ok(course) => course,
-                Err(failure) => return Some(failure),
-            };
-            if course.struck == faults.len() {
-                struck.lock().unwrap().push(n);
-                if let ([one], true) = (&faults[..], road == LEDGER) {
-                    let mut events = self.events.lock().unwrap();
-                    events.entry(one.fault).or_default().extend(course.outcome.counts.keys());
-                }
-            }
-            None
-        });
-        let mut struck = struck.into_inner().unwrap();
-        struck.sort_unstable();
-        let (size, all) = (faults(0).len(), struck.len());
-        let (servers, latency) = road;
-        println!(
-            "{family:?}, {servers:?}, {latency} ms: {count} runs with {size} faults, {all} of them \
-             with all struck"
-        );
-        if counting {
-            failed.values().for_each(|failure| println!("{failure}"));
-            println!("{family:?}: {} of {count} runs fail", failed.len());
-        } else if let Some((n, failure)) = failed.first_key_value() {
-            panic!("after {} runs: {failure}", self.runs + *n as usize);
-        }
-        self.runs += count;
-        struck
-    }
+    assert_eq!(ledger, std::fs::read_to_string(&path).unwrap_or_default(), "{path}");
 }
 
 /// How often each of these was there, as text.
@@ -156,65 +108,90 @@ fn listed<K: Display>(counts: &BTreeMap<K, u64>) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-fn run(
+/// Runs sets of faults until one fails. Returns those that all struck, after their runs were noted.
+fn run_all(
     family: Family,
-    (servers, latency): (Servers, u64),
-    strikes: &[Strike],
-) -> Result<Course, String> {
+    road: (Servers, u64),
+    sets: &[Vec<Strike>],
+    runs: usize,
+    note: impl Fn(&[Strike], Course) + Sync,
+) -> Vec<Vec<Strike>> {
+    let counting = number("ZK_SIM_COUNT").is_some();
+    let struck = Mutex::new(BTreeSet::new());
+    let failed = on_all_cores(sets.len() as u64, counting, |n| {
+        let faults = &sets[n as usize];
+        let course = match run(family, road, faults) {
+            Ok(course) => course,
+            Err(failure) => return Some(failure),
+        };
+        if course.struck == faults.len() {
+            struck.lock().unwrap().insert(n as usize);
+            note(faults, course);
+        }
+        None
+    });
+    let struck = struck.into_inner().unwrap().into_iter().map(|n| sets[n].clone());
+    let struck = struck.collect::<Vec<_>>();
+    let (count, size, all, (servers, latency)) = (sets.len(), sets[0].len(), struck.len(), road);
+    println!(
+        "{family:?}, {servers:?}, {latency} ms: {count} runs with {size} faults, {all} of them \
+         with all struck"
+    );
+    if counting {
+        failed.values().for_each(|failure| println!("{failure}"));
+        println!("{family:?}: {} of {count} runs fail", failed.len());
+    } else if let Some((n, failure)) = failed.first_key_value() {
+        panic!("after {} runs: {failure}", runs + *n as usize);
+    }
+    struck
+}
+
+fn run(family: Family, road: (Servers, u64), strikes: &[Strike]) -> Result<Course, String> {
+    let (servers, latency) = road;
     let run = || planned::run(family, servers, latency, strikes, false);
-    // A panic leaves no trace for a page.
-    let (violation, has_page) = match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(Course { outcome: Outcome { violation: Some(violation), .. }, .. }) => (violation, true),
+    let violation = match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Course { outcome: Outcome { violation: Some(violation), .. }, .. }) => violation,
         Ok(course) => return Ok(course),
-        Err(panic) => (panic_message(&*panic), false),
+        Err(panic) => panic_message(&*panic),
     };
     let faults = strikes.iter().map(Strike::to_string).collect::<Vec<_>>().join(" ");
-    let page = match has_page {
-        true => format!(
-            "\nas a page: cargo run --release --example simulated -- {family:?} {servers:?} \
-             {latency} '{faults}' page.html"
-        ),
-        false => String::new(),
-    };
     Err(format!(
         "{family:?}, {servers:?}, {latency} ms, '{faults}': {violation}\nreplay: \
          ZK_SIM_FAMILY={family:?} ZK_SIM_SERVERS={servers:?} ZK_SIM_LATENCY={latency} \
-         ZK_SIM_FAULTS='{faults}' cargo test -p zk-simulation trace_of_faults -- --nocapture{page}"
+         ZK_SIM_FAULTS='{faults}' cargo test -p zk-simulation trace_of_faults -- --nocapture\nas a page, unless it \
+         panics: cargo run --release --example simulated -- {family:?} {servers:?} {latency} \
+         '{faults}' page.html"
     ))
 }
 
 /// All single faults at the frames of a run without faults.
-fn all_strikes(family: Family, (servers, latency): (Servers, u64)) -> Vec<Strike> {
+fn all_strikes(family: Family, (servers, latency): (Servers, u64)) -> Vec<Vec<Strike>> {
     let frames = planned::run(family, servers, latency, &[], false).frames;
     let at = |(frame, what)| {
-        let faults = Fault::ALL.into_iter().filter(move |fault| fault.suits(what));
         // With its connection the operator would lose its session for good.
         let spares = move |fault: &Fault| servers == Servers::Apache || *fault != Fault::Restart;
-        let faults = faults.filter(spares);
-        faults.map(move |fault| Strike { fault, frame })
+        let faults = Fault::ALL.into_iter().filter(move |it| it.suits(what) && spares(it));
+        faults.map(move |fault| vec![Strike { fault, frame }])
     };
     frames.into_iter().take(FRAMES).enumerate().flat_map(at).collect()
 }
 
-/// Pair number `n` of all pairs of different faults, the earlier frame first.
-fn pair(strikes: &[Strike], n: usize) -> [Strike; 2] {
-    let later = (1 + 8 * n).isqrt().div_ceil(2);
-    let earlier = n - later * (later - 1) / 2;
-    [strikes[earlier], strikes[later]]
-}
-
-fn pairs_wanted() -> Option<usize> {
-    match number("ZK_SIM_PAIRS") {
-        None if std::env::var_os("ZK_SOAK").is_some() => None,
-        wanted => Some(wanted.map_or(DEFAULT_PAIRS, |wanted| wanted.max(1) as usize)),
-    }
+/// As many pairs of different faults as are wanted, the earlier frame first.
+fn some_pairs(strikes: &[Strike]) -> Vec<Vec<Strike>> {
+    let with_earlier = |later: usize| (0..later).map(move |it| [strikes[it], strikes[later]]);
+    let pairs = (0..strikes.len()).flat_map(with_earlier).collect::<Vec<_>>();
+    let wanted = match number("ZK_SIM_PAIRS") {
+        None if std::env::var_os("ZK_SOAK").is_some() => pairs.len(),
+        wanted => wanted.map_or(DEFAULT_PAIRS, |wanted| wanted.max(1) as usize),
+    };
+    let wanted = pairs.len().min(wanted.div_ceil(OF_PAIRS.len()));
+    (0..wanted).map(|n| pairs[n * pairs.len() / wanted].to_vec()).collect()
 }
 
 /// Prints the trace of a run with `ZK_SIM_FAULTS`, of one family, `ZK_SIM_FAMILY`.
 #[test]
 fn trace_of_faults() {
-    let name = std::env::var("ZK_SIM_FAMILY").unwrap_or_else(|_| "Lock".to_owned());
-    let family = Family::ALL.into_iter().find(|family| format!("{family:?}") == name);
+    let family = chosen_family();
     let faults = std::env::var("ZK_SIM_FAULTS").unwrap_or_default();
     let strikes = faults.split_whitespace().map(|one| one.parse().expect("faults"));
     let strikes = strikes.collect::<Vec<Strike>>();
@@ -223,17 +200,8 @@ fn trace_of_faults() {
         Ok("Keeper") => Servers::Keeper,
         _ => Servers::Apache,
     };
-    let course = planned::run(family.expect("a family"), servers, latency, &strikes, true);
+    let course = planned::run(family, servers, latency, &strikes, true);
     println!("{}", course.outcome.trace);
-    assert_eq!(course.outcome.violation, None, "{name}, {faults}");
-    assert_eq!(course.struck, strikes.len(), "{name}, {faults}: a fault does not strike");
-}
-
-#[test]
-fn all_pairs_are_numbered_once() {
-    let strikes = (0..5).map(|frame| Strike { fault: Fault::Cut, frame }).collect::<Vec<_>>();
-    let frames = |n| pair(&strikes, n).map(|strike| strike.frame);
-    let pairs = (0..10).map(frames).collect::<std::collections::BTreeSet<_>>();
-    assert_eq!(pairs.len(), 10);
-    assert!(pairs.iter().all(|[earlier, later]| earlier < later));
+    assert_eq!(course.outcome.violation, None, "{family:?}, {faults}");
+    assert_eq!(course.struck, strikes.len(), "{family:?}, {faults}: a fault does not strike");
 }

@@ -1,11 +1,11 @@
 //! Runs the locks of all families against all faults, by seeds.
 //!
-//! `ZK_SIM_SEEDS` is the number of seeds that each model runs; with `ZK_SOAK` it is 10,000 unless
+//! `ZK_SIM_SEEDS` is the number of seeds that each family runs; with `ZK_SOAK` it is 10,000 unless
 //! that says otherwise. The first seed that fails ends the run and is printed with the command that
 //! runs it alone and prints its trace. With `ZK_SIM_COUNT=1` all seeds run, and those that fail are
 //! counted, which shows how many seeds it takes to find a defect.
 //!
-//! The folder `ledgers` says which events the first seeds of each model have brought, since a test
+//! The folder `ledgers` says which events the first seeds of each family have brought, since a test
 //! in which they do not happen tests less than it should. `ZK_SIM_ACCEPT=1` writes that anew.
 
 mod faults;
@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use zk_simulation::{Family, Outcome, Trace, ensemble};
+use zk_simulation::{Family, Outcome};
 
 const DEFAULT_SEEDS: u64 = 50;
 const SOAK_SEEDS: u64 = 10_000;
@@ -25,47 +25,22 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
-/// A model to simulate.
-#[derive(Clone, Copy)]
-enum Model {
-    /// Locks of one family on one server.
-    Server(Family),
-    /// Locks on an ensemble.
-    Ensemble,
-}
-
-impl Model {
-    fn all() -> impl Iterator<Item = Self> {
-        Family::ALL.into_iter().map(Self::Server).chain([Self::Ensemble])
-    }
-
-    fn name(self) -> String {
-        match self {
-            Self::Server(family) => format!("{family:?}"),
-            Self::Ensemble => "Ensemble".to_owned(),
-        }
-    }
-
-    fn run(self, seed: u64, traced: bool) -> Outcome {
-        match self {
-            Self::Server(family) => zk_simulation::run(family, seed, traced),
-            Self::Ensemble => ensemble::run(seed, traced),
-        }
-    }
-}
-
-fn run(model: Model, seed: u64) -> Outcome {
-    catch_unwind(AssertUnwindSafe(|| model.run(seed, false))).unwrap_or_else(|panic| Outcome {
-        counts: BTreeMap::new(),
-        violation: Some(panic_message(&*panic)),
-        trace: Trace::default(),
-    })
+fn run(family: Family, seed: u64) -> Outcome {
+    catch_unwind(AssertUnwindSafe(|| zk_simulation::run(family, seed, false))).unwrap_or_else(
+        |panic| Outcome { violation: Some(panic_message(&*panic)), ..Outcome::default() },
+    )
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = panic.downcast_ref::<String>().map(String::as_str).or(text);
     format!("panic: {}", text.unwrap_or_default())
+}
+
+/// The family with the name `ZK_SIM_FAMILY`.
+fn chosen_family() -> Family {
+    let name = std::env::var("ZK_SIM_FAMILY").unwrap_or_else(|_| "Lock".to_owned());
+    Family::ALL.into_iter().find(|family| format!("{family:?}") == name).expect("a family")
 }
 
 /// Runs what has these numbers, and returns what failed. Unless all are wanted, it ends soon after
@@ -95,43 +70,35 @@ fn on_all_cores(
     failed.into_inner().unwrap()
 }
 
-/// Checks locks of one family on one server.
+/// Runs the number of seeds that is asked for, in which the events of the ledger must happen.
 fn check(family: Family) {
-    let (counts, seeds) = explore(Model::Server(family));
-    assert!(counts["grants"] >= 10 * seeds, "too few grants");
-}
-
-/// Runs the number of seeds that is asked for. Returns how often each event happened, and that
-/// number.
-fn explore(model: Model) -> (BTreeMap<&'static str, u64>, u64) {
     let is_soak = std::env::var_os("ZK_SOAK").is_some();
     let usual = if is_soak { SOAK_SEEDS } else { DEFAULT_SEEDS };
     let seeds = number("ZK_SIM_SEEDS").unwrap_or(usual);
-    let name = model.name();
     let counts = Mutex::new(BTreeMap::<&'static str, u64>::new());
     let counting = number("ZK_SIM_COUNT").is_some();
     let failed = on_all_cores(seeds, counting, |seed| {
-        let outcome = run(model, seed);
+        let outcome = run(family, seed);
         for (what, count) in outcome.counts {
             *counts.lock().unwrap().entry(what).or_default() += count;
         }
         outcome.violation
     });
     if counting {
-        println!("{name}: {} of {seeds} seeds fail", failed.len());
+        println!("{family:?}: {} of {seeds} seeds fail", failed.len());
     }
     if let Some((seed, violation)) = failed.first_key_value() {
         panic!(
-            "{name}, seed {seed}: {violation}\nreplay: ZK_SIM_FAMILY={name} \
+            "{family:?}, seed {seed}: {violation}\nreplay: ZK_SIM_FAMILY={family:?} \
              ZK_SIM_SEED={seed} cargo test -p zk-simulation replay -- --nocapture"
         );
     }
     let counts = counts.into_inner().unwrap();
-    println!("{name}, {seeds} seeds:");
+    println!("{family:?}, {seeds} seeds:");
     for (what, count) in &counts {
         println!("{count:>9} {what}");
     }
-    let path = format!("{}/ledgers/{name}-seeds.txt", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/ledgers/{family:?}-seeds.txt", env!("CARGO_MANIFEST_DIR"));
     if number("ZK_SIM_ACCEPT").is_some() && seeds == DEFAULT_SEEDS {
         let lines = counts.keys().map(|what| format!("{what}\n"));
         std::fs::write(&path, lines.collect::<String>()).unwrap();
@@ -141,7 +108,8 @@ fn explore(model: Model) -> (BTreeMap<&'static str, u64>, u64) {
         let absent = expected.lines().filter(|what| !counts.contains_key(what));
         assert_eq!(absent.collect::<Vec<_>>(), [""; 0], "never happened, and is in {path}");
     }
-    (counts, seeds)
+    let least = if family == Family::Ensemble { 5 } else { 10 };
+    assert!(counts["grants"] >= least * seeds, "too few grants");
 }
 
 #[test]
@@ -221,8 +189,7 @@ fn an_id_has_one_member_and_each_view_is_the_group_at_its_epoch() {
 
 #[test]
 fn no_guard_says_that_it_holds_what_another_one_owns() {
-    let (counts, seeds) = explore(Model::Ensemble);
-    assert!(counts["grants"] >= 5 * seeds, "too few grants");
+    check(Family::Ensemble);
 }
 
 #[test]
@@ -237,26 +204,24 @@ fn the_value_in_memory_only_moves_forward_and_is_never_current_while_cut_off() {
 
 #[test]
 fn a_seed_decides_everything() {
-    let seeds = Model::all().flat_map(|model| [(model, 1), (model, 2)]);
+    let seeds = Family::ALL.into_iter().flat_map(|family| [(family, 1), (family, 2)]);
     // In this one, a guard goes in doubt.
-    for (model, seed) in seeds.chain([(Model::Ensemble, 5)]) {
-        let name = model.name();
-        let run = || model.run(seed, true).trace.to_string();
+    for (family, seed) in seeds.chain([(Family::Ensemble, 5)]) {
+        let run = || zk_simulation::run(family, seed, true).trace.to_string();
         let (one, two) = (run(), run());
-        assert!(one.lines().count() > 300, "{name}, seed {seed} tells next to nothing");
+        assert!(one.lines().count() > 300, "{family:?}, seed {seed} tells next to nothing");
         let differs = one.lines().zip(two.lines()).find(|(one, two)| one != two);
-        assert_eq!(differs, None, "{name}, seed {seed}");
-        assert_eq!(one.len(), two.len(), "{name}, seed {seed}");
+        assert_eq!(differs, None, "{family:?}, seed {seed}");
+        assert_eq!(one.len(), two.len(), "{family:?}, seed {seed}");
     }
 }
 
-/// Prints the trace of one seed, `ZK_SIM_SEED`, of one model, `ZK_SIM_FAMILY`.
+/// Prints the trace of one seed, `ZK_SIM_SEED`, of one family, `ZK_SIM_FAMILY`.
 #[test]
 fn replay() {
     let seed = number("ZK_SIM_SEED").unwrap_or_default();
-    let name = std::env::var("ZK_SIM_FAMILY").unwrap_or_else(|_| "Lock".to_owned());
-    let model = Model::all().find(|model| model.name() == name).expect("a family, or Ensemble");
-    let outcome = model.run(seed, true);
+    let family = chosen_family();
+    let outcome = zk_simulation::run(family, seed, true);
     println!("{}", outcome.trace);
-    assert_eq!(outcome.violation, None, "{name}, seed {seed}");
+    assert_eq!(outcome.violation, None, "{family:?}, seed {seed}");
 }
