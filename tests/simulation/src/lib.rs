@@ -101,7 +101,7 @@ use crate::task::spawn;
 use zk_inputs::Random;
 
 /// The result of one seed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Outcome {
     /// How often each fault struck, and other counts.
     pub counts: BTreeMap<&'static str, u64>,

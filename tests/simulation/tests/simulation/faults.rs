@@ -14,13 +14,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 use zk_simulation::planned::{self, Course, Fault, Strike};
 use zk_simulation::{Family, Outcome, Servers};
 
-use super::{chosen_family, number, on_all_cores, panic_message};
+use super::{caught, chosen_family, number, on_all_cores};
 
 const DEFAULT_PAIRS: usize = 200;
 
@@ -149,10 +148,10 @@ fn run_all(
 fn run(family: Family, road: (Servers, u64), strikes: &[Strike]) -> Result<Course, String> {
     let (servers, latency) = road;
     let run = || planned::run(family, servers, latency, strikes, false);
-    let violation = match catch_unwind(AssertUnwindSafe(run)) {
+    let violation = match caught(run) {
         Ok(Course { outcome: Outcome { violation: Some(violation), .. }, .. }) => violation,
         Ok(course) => return Ok(course),
-        Err(panic) => panic_message(&*panic),
+        Err(panic) => panic,
     };
     let faults = strikes.iter().map(Strike::to_string).collect::<Vec<_>>().join(" ");
     Err(format!(

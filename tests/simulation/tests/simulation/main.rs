@@ -10,13 +10,12 @@
 
 mod faults;
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use zk_simulation::{Family, Outcome};
+use zk_simulation::Family;
 
 const DEFAULT_SEEDS: u64 = 50;
 const SOAK_SEEDS: u64 = 10_000;
@@ -25,16 +24,13 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
-fn run(family: Family, seed: u64) -> Outcome {
-    catch_unwind(AssertUnwindSafe(|| zk_simulation::run(family, seed, false))).unwrap_or_else(
-        |panic| Outcome { violation: Some(panic_message(&*panic)), ..Outcome::default() },
-    )
-}
-
-fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = panic.downcast_ref::<String>().map(String::as_str).or(text);
-    format!("panic: {}", text.unwrap_or_default())
+/// Runs something, and returns the message of its panic as an error.
+fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(text);
+        format!("panic: {}", text.unwrap_or_default())
+    })
 }
 
 /// The family with the name `ZK_SIM_FAMILY`.
@@ -78,7 +74,10 @@ fn check(family: Family) {
     let counts = Mutex::new(BTreeMap::<&'static str, u64>::new());
     let counting = number("ZK_SIM_COUNT").is_some();
     let failed = on_all_cores(seeds, counting, |seed| {
-        let outcome = run(family, seed);
+        let outcome = match caught(|| zk_simulation::run(family, seed, false)) {
+            Ok(outcome) => outcome,
+            panicked => return panicked.err(),
+        };
         for (what, count) in outcome.counts {
             *counts.lock().unwrap().entry(what).or_default() += count;
         }
