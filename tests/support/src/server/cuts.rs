@@ -35,12 +35,10 @@ impl Cuts {
                 ways.insert((from, to), [quorum?, election?]);
             }
         }
-        let election = |(way, [_, election]): (&_, &[Relay; 2])| (*way, election.address());
-        let elections = ways.iter().map(election).collect::<BTreeMap<_, _>>();
-        for ((from, to), address) in elections {
-            if let Some([_, back]) = ways.get_mut(&(to, from)) {
-                back.advertise(address?);
-            }
+        let address = |(way, [_, election]): (&_, &[Relay; 2])| Ok((*way, election.address()?));
+        let addresses = ways.iter().map(address).collect::<anyhow::Result<BTreeMap<_, _>>>()?;
+        for ((from, to), [_, election]) in &mut ways {
+            election.advertise(addresses[&(*to, *from)].clone());
         }
         Ok(Self { ways, ports: ports.to_vec(), isolated: BTreeSet::new() })
     }
