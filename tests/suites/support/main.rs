@@ -1,7 +1,6 @@
 //! What the suites share.
 
 mod claims;
-mod cuts;
 mod explore;
 mod history;
 mod relay;
