@@ -18,7 +18,9 @@ use zk_client::{Acl, Client, CreateOptions};
 use zk_recipes::{Guard, Lock, LockState};
 use zk_test_support::capture::Capture;
 use zk_test_support::contender::{self, Contender};
-use zk_test_support::history::{History, Ledger, Mode, Store, check, has_lost, has_written};
+use zk_test_support::history::{
+    History, Ledger, Mode, Store, check, has_lost, has_written, problems,
+};
 use zk_test_support::relay::Relay;
 use zk_test_support::server::{Ensemble, ServerConfig};
 
@@ -126,10 +128,10 @@ async fn partition(whom: Cut) -> Result<()> {
     let mode = ensemble.members()[cut].mode().await;
     ensure!(mode.is_some(), "the server that was cut off has given up, which proves nothing");
 
-    check(&in_time).ensure_flawless()?;
+    check(&in_time)?;
     ensure!(has_lost(&in_time, "holder"), "{in_time:?}");
     ensure!(!has_lost(&too_late, "holder"), "{too_late:?}");
-    let problems = check(&too_late).problems;
+    let problems = problems(&too_late);
     let [problem] = &problems[..] else {
         bail!("it was to be shown that mere contact does not do: {problems:?}");
     };
@@ -201,7 +203,7 @@ impl Duel {
     /// Waits until the rival has written. By then the holder must know that it has lost the lock.
     async fn judge(self) -> Result<()> {
         let history = decided(&self.store).await?;
-        check(&history).ensure_flawless()?;
+        check(&history)?;
         ensure!(has_lost(&history, "holder"), "{history:?}");
         Ok(())
     }

@@ -100,7 +100,7 @@ impl Field {
     }
 
     fn is_flawless(&self) -> Result<()> {
-        check(&self.store.history()).ensure_flawless()
+        check(&self.store.history())
     }
 }
 

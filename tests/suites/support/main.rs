@@ -1,6 +1,5 @@
 //! What the suites share.
 
-mod cuts;
 mod explore;
 mod history;
 mod relay;

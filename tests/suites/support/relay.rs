@@ -3,7 +3,7 @@
 use anyhow::Result;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use zk_test_support::relay::Relay;
+use zk_test_support::relay::{Relay, advertise};
 
 #[tokio::test]
 async fn every_byte_of_a_long_opening_arrives() -> Result<()> {
@@ -17,4 +17,17 @@ async fn every_byte_of_a_long_opening_arrives() -> Result<()> {
     listener.accept().await?.0.read_to_end(&mut received).await?;
     assert_eq!(received, sent);
     Ok(())
+}
+
+#[test]
+fn another_address_is_advertised_and_the_rest_stays() {
+    let message = |address: &str| {
+        let length = u32::try_from(address.len()).unwrap().to_be_bytes();
+        [&[7; 16], &length[..], address.as_bytes(), b"more"].concat()
+    };
+    let (before, after) = (message("127.0.0.1:1"), message("127.0.0.1:23456"));
+    assert_eq!(advertise(&before, "127.0.0.1:23456"), Some(after));
+    for end in 0..before.len() - b"more".len() {
+        assert_eq!(advertise(&before[..end], "127.0.0.1:23456"), None, "{end} bytes");
+    }
 }

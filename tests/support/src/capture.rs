@@ -13,7 +13,6 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 /// A traced event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Told {
     /// The target.
     pub target: &'static str,

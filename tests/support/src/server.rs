@@ -12,7 +12,6 @@
 //! running clock, not the paused one.
 
 mod config;
-mod cuts;
 mod ensemble;
 mod installation;
 pub(crate) mod process;

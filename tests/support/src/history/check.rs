@@ -11,34 +11,6 @@ use zk_recipes::FencingToken;
 
 use super::{Entry, Event};
 
-/// The findings about a history.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Findings {
-    /// How often the lock was entered.
-    pub enters: usize,
-    /// How many writes were accepted.
-    pub accepted: usize,
-    /// How many writes were refused.
-    pub refused: usize,
-    /// The rules that were broken, in order:
-    ///
-    /// * `WRITER:TOKEN entered beside WRITER:TOKEN`: two writers believed at the same time that
-    ///   they held the lock.
-    /// * `WRITER:TOKEN entered after TOKEN`, which is no older.
-    /// * `WRITER:TOKEN wrote after TOKEN`, which is newer, and the write was accepted.
-    /// * `WRITER:TOKEN was not inside`: a write by a writer that had not entered alone, or a leave
-    ///   or a loss by a writer that had not entered.
-    pub problems: Vec<String>,
-}
-
-impl Findings {
-    /// Fails if there is any problem.
-    pub fn ensure_flawless(&self) -> Result<()> {
-        ensure!(self.problems.is_empty(), "{self:?}");
-        Ok(())
-    }
-}
-
 /// The belief of a writer that it holds the lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Belief<'h> {
@@ -72,19 +44,31 @@ impl Held<'_> {
     }
 }
 
-/// Judges the history of one lock.
+/// Fails if there is any problem in the history of one lock.
+pub fn check(history: &[Entry]) -> Result<()> {
+    let problems = problems(history);
+    ensure!(problems.is_empty(), "{problems:?}");
+    Ok(())
+}
+
+/// The rules that were broken in the history of one lock, in order:
 ///
-/// Those who share it may hold it together and come in any order among themselves.
-pub fn check(history: &[Entry]) -> Findings {
-    let mut findings = Findings::default();
-    let problems = &mut findings.problems;
+/// * `WRITER:TOKEN entered beside WRITER:TOKEN`: two writers believed at the same time that they
+///   held the lock.
+/// * `WRITER:TOKEN entered after TOKEN`, which is no older.
+/// * `WRITER:TOKEN wrote after TOKEN`, which is newer, and the write was accepted.
+/// * `WRITER:TOKEN was not inside`: a write by a writer that had not entered alone, or a leave or a
+///   loss by a writer that had not entered.
+///
+/// Those who share the lock may hold it together and come in any order among themselves.
+pub fn problems(history: &[Entry]) -> Vec<String> {
+    let mut problems = Vec::new();
     let mut beliefs: Vec<Held<'_>> = Vec::new();
     // The newest token of all holders, and that of the holders that were alone.
     let (mut newest_entered, mut newest_alone, mut newest_written) = (None, None, None);
     for Entry { writer, event } in history {
         match *event {
             Event::Enter(token) | Event::EnterShared(token) => {
-                findings.enters += 1;
                 let shared = matches!(event, Event::EnterShared(_));
                 let belief = Belief { writer, token };
                 for held in beliefs.iter_mut().filter(|held| !(held.shared && shared)) {
@@ -114,9 +98,7 @@ pub fn check(history: &[Entry]) -> Findings {
                     None => problems.push(format!("{belief} was not inside")),
                 }
             }
-            Event::Write { accepted: false, .. } => findings.refused += 1,
-            Event::Write { token, .. } => {
-                findings.accepted += 1;
+            Event::Write { token, accepted: true } => {
                 let belief = Belief { writer, token };
                 match beliefs.iter_mut().find(|held| held.belief == belief && !held.shared) {
                     Some(held) => problems.extend(held.believed_on()),
@@ -131,8 +113,9 @@ pub fn check(history: &[Entry]) -> Findings {
                     held.paused = Some(Vec::new());
                 }
             }
+            Event::Write { accepted: false, .. } => {}
             Event::Gone => beliefs.retain(|held| held.belief.writer != writer),
         }
     }
-    findings
+    problems
 }

@@ -9,7 +9,7 @@ mod store;
 
 use zk_recipes::FencingToken;
 
-pub use check::{Findings, check};
+pub use check::{check, problems};
 pub use store::{Ledger, Mode, Store};
 
 /// All entries, oldest first.

@@ -148,16 +148,15 @@ fn parse(line: &str) -> Option<(String, Event)> {
 
 /// Decides about the event and records it in one step. Returns whether it is accepted.
 fn record(history: &watch::Sender<History>, mode: Mode, writer: String, mut event: Event) -> bool {
-    let mut decision = true;
     history.send_modify(|history| {
         if let Event::Write { token, accepted } = &mut event {
-            let is_newer = |entry: &Entry| {
-                matches!(entry.event, Event::Write { token: seen, .. } if seen > *token)
+            let is_newer = |entry: &Entry| match entry.event {
+                Event::Write { token: seen, .. } => seen > *token,
+                _ => false,
             };
             *accepted = mode == Mode::Recording || !history.iter().any(is_newer);
-            decision = *accepted;
         }
         history.push(Entry { writer, event });
     });
-    decision
+    !matches!(event, Event::Write { accepted: false, .. })
 }

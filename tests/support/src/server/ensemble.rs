@@ -1,18 +1,36 @@
 //! Several servers that replicate one another.
+//!
+//! So that a member can be cut off from the others, each knows the others by the addresses of
+//! relays, a pair of its own for each of them, and only itself by its true addresses. One message
+//! would reveal the true ones: a member that opens a connection for elections sends the address
+//! where it listens, and is called back there. The relay replaces that address by its
+//! counterpart's. The members can keep different configurations because reconfiguration is off, as
+//! it is by default; otherwise the leader's own configuration would replace them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::net::Ipv4Addr;
 
 use anyhow::Context;
 
-use super::cuts::{Cuts, local, server_line};
+use crate::relay::Relay;
+
 use super::{Process, Server, ServerConfig, free_ports, mode, start, until};
+
+/// The ports that a member listens on for the others: where a leader awaits followers, and where
+/// votes are exchanged.
+type PeerPorts = [u16; 2];
+
+/// The relays that one member uses as the addresses of another one, by the indices of both; none if
+/// members cannot be cut off.
+type Relays = BTreeMap<(usize, usize), [Relay; 2]>;
 
 /// Servers that replicate one another: a majority of them serves clients, and one of it leads.
 #[derive(Debug)]
 pub struct Ensemble {
     members: Vec<Server>,
-    /// The relays between the members, if they can be cut off.
-    cuts: Option<Cuts>,
+    relays: Relays,
+    isolated: BTreeSet<usize>,
 }
 
 impl Ensemble {
@@ -48,7 +66,8 @@ impl Ensemble {
     ///
     /// The ensemble was made without cuts.
     pub fn isolate(&mut self, member: usize) {
-        self.cuts_mut().isolate(member, true);
+        self.isolated.insert(member);
+        self.freeze_or_thaw();
     }
 
     /// Undoes [`isolate`](Self::isolate).
@@ -60,7 +79,8 @@ impl Ensemble {
     ///
     /// The ensemble was made without cuts.
     pub fn heal(&mut self, member: usize) {
-        self.cuts_mut().isolate(member, false);
+        self.isolated.remove(&member);
+        self.freeze_or_thaw();
     }
 
     /// The members, running or killed, always in the same order.
@@ -98,10 +118,8 @@ impl Ensemble {
 
     /// The members that report that they lead, and how many report that they follow.
     async fn roles(&self) -> (Vec<usize>, usize) {
-        let isolated =
-            |index: &usize| self.cuts.as_ref().is_some_and(|cuts| cuts.is_isolated(*index));
         let ask = |index: usize| (index, tokio::spawn(mode(self.members[index].address())));
-        let asked = (0..self.members.len()).filter(|index| !isolated(index));
+        let asked = (0..self.members.len()).filter(|index| !self.isolated.contains(index));
         let (mut leaders, mut followers) = (Vec::new(), 0);
         for (index, answer) in asked.map(ask).collect::<Vec<_>>() {
             match answer.await.ok().flatten().as_deref() {
@@ -138,8 +156,13 @@ impl Ensemble {
         until(async || self.leader().await).await.context("the ensemble has no quorum")
     }
 
-    fn cuts_mut(&mut self) -> &mut Cuts {
-        self.cuts.as_mut().expect("only an ensemble made with_cuts has members that can be cut off")
+    /// Makes the relays do what `isolated` says.
+    fn freeze_or_thaw(&self) {
+        assert!(!self.relays.is_empty(), "only an ensemble made with_cuts has relays to cut off");
+        for ((from, to), relays) in &self.relays {
+            let frozen = self.isolated.contains(from) || self.isolated.contains(to);
+            relays.iter().for_each(if frozen { Relay::freeze } else { Relay::thaw });
+        }
     }
 
     /// Writes the folders of `size` servers that know each other, each on free ports.
@@ -147,23 +170,47 @@ impl Ensemble {
         let ports = free_ports(3 * size)?;
         let (client_ports, peer_ports) = ports.split_at(size);
         let (peer_ports, _) = peer_ports.as_chunks();
-        let direct = peer_ports.iter().enumerate();
-        let direct = direct.map(|(index, ports)| server_line(index, &ports.map(local)));
-        let direct = direct.collect::<Vec<_>>().join("\n");
-        let cuts = with_cuts.then(|| Cuts::between(peer_ports)).transpose()?;
-        let member = |(index, port): (usize, &u16)| {
-            let peers = match &cuts {
-                Some(cuts) => cuts.peers(index)?,
-                None => direct.clone(),
-            };
-            let peers = format!("standaloneEnabled=false\nquorumListenOnAllIPs=false\n{peers}");
+        let relays = if with_cuts { relays_between(peer_ports)? } else { Relays::new() };
+        let member = |(member, port): (usize, &u16)| {
+            let mut peers = "standaloneEnabled=false\nquorumListenOnAllIPs=false".to_owned();
+            for (other, ports) in peer_ports.iter().enumerate() {
+                let [quorum, election] = match relays.get(&(member, other)) {
+                    Some([quorum, election]) => [quorum.address()?, election.address()?],
+                    None => ports.map(local),
+                };
+                let (_, election_port) = election.rsplit_once(':').context("a port")?;
+                peers += &format!("\nserver.{}={quorum}:{election_port}", other + 1);
+            }
             let server = Server::create(config, *port, &peers)?;
-            fs::write(server.folder().join("myid"), (index + 1).to_string())?;
+            fs::write(server.folder().join("myid"), (member + 1).to_string())?;
             anyhow::Ok(server)
         };
         let members = client_ports.iter().enumerate().map(member);
-        Ok(Self { members: members.collect::<anyhow::Result<_>>()?, cuts })
+        let members = members.collect::<anyhow::Result<_>>()?;
+        Ok(Self { members, relays, isolated: BTreeSet::new() })
     }
+}
+
+/// Relays between all members, which listen on these ports.
+fn relays_between(ports: &[PeerPorts]) -> anyhow::Result<Relays> {
+    let mut relays = Relays::new();
+    for from in 0..ports.len() {
+        for to in (0..ports.len()).filter(|to| *to != from) {
+            let [quorum, election] = ports[to].map(|port| Relay::to(&local(port)));
+            relays.insert((from, to), [quorum?, election?]);
+        }
+    }
+    let address = |(way, [_, election]): (&_, &[Relay; 2])| Ok((*way, election.address()?));
+    let addresses = relays.iter().map(address).collect::<anyhow::Result<BTreeMap<_, _>>>()?;
+    for ((from, to), [_, election]) in &mut relays {
+        election.advertise(addresses[&(*to, *from)].clone());
+    }
+    Ok(relays)
+}
+
+/// A port of this machine, as an address.
+fn local(port: u16) -> String {
+    format!("{}:{port}", Ipv4Addr::LOCALHOST)
 }
 
 impl AsMut<[Server]> for Ensemble {

@@ -68,7 +68,7 @@ impl Process {
         &mut self,
         serves: impl AsyncFn() -> bool,
     ) -> anyhow::Result<()> {
-        let serving = until(async || {
+        let started = until(async || {
             if serves().await {
                 return Some(Ok(()));
             }
@@ -77,8 +77,7 @@ impl Process {
             }
             self.lost_a_port().then(|| Err(anyhow!("another process has one of its ports")))
         });
-        let started = async { serving.await? }.await;
-        started.map_err(|problem| {
+        started.await.and_then(|started| started).map_err(|problem| {
             anyhow!("the server did not start: {problem}; the end of its log:\n{}", self.log_tail())
         })
     }
