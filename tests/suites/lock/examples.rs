@@ -12,6 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fastrand::Rng;
+use regex::Regex;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{sleep, timeout};
 use zk_client::{CreateOptions, SessionKeeper};
@@ -265,27 +266,21 @@ fn the_pages_show_what_runs_here() {
             list.push(entry.path());
         }
     }
+    let comment = Regex::new("(?m)^ *//[/!] ?").unwrap();
+    // What the pages have around it differs.
+    let around = "(?m)^ *(?:# |use |rust|let keeper|#\\[tokio::main\\]|async fn main|$).*";
+    let around = Regex::new(around).unwrap();
     let mut shown = 0;
     // What this page runs in each session only waits for its end, and the tests of `KeyedLocks` run
     // what it shows.
     for file in files.iter().filter(|file| !file.ends_with("lock_per_key.md")) {
         let text = fs::read_to_string(file).unwrap();
-        let lines = text.lines().map(str::trim_start);
-        let lines = lines.map(|line| line.trim_start_matches("///").trim_start_matches("//!"));
-        let text = lines.collect::<Vec<_>>().join("\n");
+        let text = comment.replace_all(&text, "");
         let blocks = text.split("```").skip(1).step_by(2);
         let works = |block: &&str| [".run_each(|", "retry(|| "].iter().any(|it| block.contains(it));
         for block in blocks.filter(works) {
             shown += 1;
-            // What the pages have around it differs.
-            let is_around = |line: &&str| {
-                let around =
-                    ["# ", "use ", "rust", "let keeper", "#[tokio::main]", "async fn main"];
-                line.is_empty() || around.iter().any(|word| line.trim_start().starts_with(word))
-            };
-            let lines = block.lines().collect::<Vec<_>>();
-            for part in lines.split(is_around) {
-                let part = words(&part.join(" "));
+            for part in around.split(block).map(words) {
                 assert!(tested.contains(&part), "{}: not tested: {part}", file.display());
             }
         }

@@ -52,123 +52,82 @@ fn no_future_of_the_public_api_is_large() {
     type Tries = Ready<Result<(), Error>>;
     type Ops = Vec<Op<'static>>;
     macro_rules! sizes {
-        ($($name:literal => $call:expr,)*) => { [$(($name, size(|| $call))),*] };
+        ($($type:ident: $($function:ident($($argument:tt),*)),*;)*) => {
+            [$($((
+                concat!(stringify!($type), "::", stringify!($function)),
+                size(|| $type::$function($(sizes!($argument)),*)),
+            )),*),*]
+        };
+        (_) => { any() };
     }
-    let sizes = sizes! {
-        "Client::connect" => Client::connect(any()),
-        "Client::close" => Client::close(any()),
-        "Client::detach" => Client::detach(any()),
-        "Client::create_all" => Client::create_all(any(), any(), any(), any()),
-        "Client::ensure" => Client::ensure(any(), any(), any()),
-        "Client::delete_all" => Client::delete_all(any(), any()),
-        "Client::delete_quota" => Client::delete_quota(any(), any()),
-        "Client::get_quota" => Client::get_quota(any(), any()),
-        "Client::set_quota" => Client::set_quota(any(), any(), any()),
-        "Client::wait_for_zxid" => Client::wait_for_zxid(any(), any()),
-        "Client::keeper_dialect" => Client::keeper_dialect(any()),
-        "ClientBuilder::connect" => ClientBuilder::connect(any(), any()),
-        "ClientBuilder::split" => ClientBuilder::split(any(), any()).unwrap().1,
-        "ClientBuilder::four_letter_word" => {
-            ClientBuilder::four_letter_word(any(), any(), any())
-        },
-        "ClientBuilder::keep" => ClientBuilder::keep(any(), any()),
-        "ClientBuilder::keep_split" => ClientBuilder::keep_split(any(), any()).unwrap().1,
-        "Clock::sleep_until" => Clock::sleep_until(any(), any()),
-        "Lease::changed" => Lease::changed(any(), any()),
-        "Lease::lapsed" => Lease::lapsed(any()),
-        "Marker::multi" => Marker::multi::<Ops>(any(), any()),
-        "Resolving::create" => Resolving::create(any(), any(), any(), any()),
-        "Resolving::delete" => Resolving::delete(any(), any(), any()),
-        "Resolving::set_data" => Resolving::set_data(any(), any(), any(), any()),
-        "SessionKeeper::client" => SessionKeeper::client(any()),
-        "SessionKeeper::close" => SessionKeeper::close(any()),
-        "SessionKeeper::run_each" => {
-            SessionKeeper::run_each(any(), |_| any::<Ready<Result<(), zk_client::Error>>>())
-        },
-        "Sessions::next" => Sessions::next(any()),
-        "StateStream::next" => StateStream::next(any()),
-        "Walk::next" => Walk::next(any()),
-        "WatchStream::next" => WatchStream::next(any()),
-        "Watcher::changed" => Watcher::changed(any()),
-        "Barrier::close" => Barrier::close(any()),
-        "Barrier::is_open" => Barrier::is_open(any()),
-        "Barrier::open" => Barrier::open(any()),
-        "Barrier::wait" => Barrier::wait(any()),
-        "Cached::follow" => Cached::follow(any(), any()).unwrap().1,
-        "Counter::add" => Counter::add(any(), any()),
-        "Counter::compare_and_set" => Counter::compare_and_set(any(), any(), any()),
-        "Counter::get" => Counter::get(any()),
-        "Counter::get_latest" => Counter::get_latest(any()),
-        "Counter::reserve" => Counter::reserve(any(), any()),
-        "DoubleBarrier::enter" => DoubleBarrier::enter(any()),
-        "Election::campaign" => Election::campaign(any()),
-        "Election::candidates" => Election::candidates(any()),
-        "Election::lead" => Election::lead(any(), |_| any::<Work>()),
-        "Group::join" => Group::join(any(), any(), any::<Vec<u8>>()),
-        "Group::members" => Group::members(any()),
-        "Group::take_over" => Group::take_over(any(), any(), any::<Vec<u8>>()),
-        "Group::try_join" => Group::try_join(any(), any(), any::<Vec<u8>>()),
-        "Guard::requeue" => Guard::requeue(any()),
-        "Guard::downgrade" => WriteGuard::downgrade(any()),
-        "Guard::release" => Guard::<Exclusive>::release(any()),
-        "Guard::release_with" => Guard::<Exclusive>::release_with::<Ops>(any(), any()),
-        "Hold::fenced_resolving" => Hold::fenced_resolving::<Ops>(any(), any(), any()),
-        "Hold::verify" => Hold::verify(any()),
-        "Hold::lost" => Hold::lost(any()),
-        "Hold::revoke_requested" => Hold::revoke_requested(any()),
-        "Hold::running_out" => Hold::running_out(any(), any()),
-        "Hold::run" => Hold::run::<Work>(any(), any()),
-        "Leaders::next" => Leaders::next(any()),
-        "Lock::acquire" => Lock::acquire(any()),
-        "Lock::acquire_within" => Lock::acquire_within(any(), any()),
-        "Lock::try_acquire" => Lock::try_acquire(any()),
-        "Lock::resume" => Lock::resume(any(), any()),
-        "LockFolder::contenders" => LockFolder::contenders(any()),
-        "LockFolder::revoke" => LockFolder::revoke(any()),
-        "LockFolder::within" => LockFolder::within(any(), any(), any::<Tries>()),
-        "Members::next" => Members::next(any()),
-        "Membership::leave" => Membership::leave(any()),
-        "Membership::set_data" => Membership::set_data(any(), any::<Vec<u8>>()),
-        "MultiGuard::fenced" => MultiGuard::fenced::<Ops>(any(), any()),
-        "MultiGuard::lost" => MultiGuard::lost(any()),
-        "MultiGuard::running_out" => MultiGuard::running_out(any(), any()),
-        "MultiGuard::release" => MultiGuard::release(any()),
-        "MultiGuard::run" => MultiGuard::run::<Work>(any(), any()),
-        "MultiGuard::verify" => MultiGuard::verify(any()),
-        "MultiLock::acquire" => MultiLock::acquire(any()),
-        "MultiLock::acquire_within" => MultiLock::acquire_within(any(), any()),
-        "MultiLock::try_acquire" => MultiLock::try_acquire(any()),
-        "Partitioner::run" => Partitioner::run(any(), any(), |_| any::<Work>()),
-        "Partitioner::run_until" => {
-            Partitioner::run_until(any(), any(), any::<Work>(), |_| any::<Work>())
-        },
-        "Permit::release" => Permit::release(any()),
-        "ReentrantGuard::release" => ReentrantGuard::release(any()),
-        "ReentrantLock::acquire" => ReentrantLock::acquire(any(), any()),
-        "ReentrantLock::try_acquire" => ReentrantLock::try_acquire(any(), any()),
-        "ReentrantRwLock::read" => ReentrantRwLock::read(any(), any()),
-        "ReentrantRwLock::try_read" => ReentrantRwLock::try_read(any(), any()),
-        "ReentrantRwLock::try_write" => ReentrantRwLock::try_write(any(), any()),
-        "ReentrantRwLock::write" => ReentrantRwLock::write(any(), any()),
-        "Round::leave" => Round::leave(any()),
-        "RwLock::read" => RwLock::read(any()),
-        "RwLock::try_read" => RwLock::try_read(any()),
-        "RwLock::try_write" => RwLock::try_write(any()),
-        "RwLock::write" => RwLock::write(any()),
-        "Semaphore::acquire" => Semaphore::acquire(any()),
-        "Semaphore::acquire_many" => Semaphore::acquire_many(any(), any()),
-        "Semaphore::acquire_many_within" => {
-            Semaphore::acquire_many_within(any(), any(), any())
-        },
-        "Semaphore::acquire_within" => Semaphore::acquire_within(any(), any()),
-        "Semaphore::try_acquire" => Semaphore::try_acquire(any()),
-        "Semaphore::try_acquire_many" => Semaphore::try_acquire_many(any(), any()),
-        "Shard::stopping" => Shard::stopping(any()),
-        "TreeCache::follow" => TreeCache::follow(any(), any(), any()).unwrap().1,
-        "TreeCache::wait_for_zxid" => TreeCache::wait_for_zxid(any(), any()),
-        "retry" => retry(any::<Tries>),
-        "retry_if" => retry_if(|_: &Error| any(), any::<Tries>),
+    let plain = sizes! {
+        Client: close(_), create_all(_, _, _, _), delete_all(_, _), delete_quota(_, _), detach(_);
+        Client: connect(_), ensure(_, _, _), get_quota(_, _), keeper_dialect(_), set_quota(_, _, _);
+        Client: wait_for_zxid(_, _);
+        ClientBuilder: connect(_, _), four_letter_word(_, _, _), keep(_, _);
+        Clock: sleep_until(_, _);
+        Lease: changed(_, _), lapsed(_);
+        Resolving: create(_, _, _, _), delete(_, _, _), set_data(_, _, _, _);
+        SessionKeeper: client(_), close(_);
+        Sessions: next(_);
+        StateStream: next(_);
+        Walk: next(_);
+        WatchStream: next(_);
+        Watcher: changed(_);
+        Barrier: close(_), is_open(_), open(_), wait(_);
+        Counter: add(_, _), compare_and_set(_, _, _), get(_), get_latest(_), reserve(_, _);
+        DoubleBarrier: enter(_);
+        Election: campaign(_), candidates(_);
+        Group: members(_);
+        Guard: requeue(_);
+        Hold: verify(_), lost(_), revoke_requested(_), running_out(_, _);
+        Leaders: next(_);
+        Lock: acquire(_), acquire_within(_, _), try_acquire(_), resume(_, _);
+        LockFolder: contenders(_), revoke(_);
+        Members: next(_);
+        Membership: leave(_);
+        MultiGuard: lost(_), release(_), running_out(_, _), verify(_);
+        MultiLock: acquire(_), acquire_within(_, _), try_acquire(_);
+        Permit: release(_);
+        ReentrantGuard: release(_);
+        ReentrantLock: acquire(_, _), try_acquire(_, _);
+        ReentrantRwLock: read(_, _), try_read(_, _), try_write(_, _), write(_, _);
+        Round: leave(_);
+        RwLock: read(_), try_read(_), try_write(_), write(_);
+        Semaphore: acquire(_), acquire_many(_, _), acquire_many_within(_, _, _);
+        Semaphore: acquire_within(_, _), try_acquire(_), try_acquire_many(_, _);
+        Shard: stopping(_);
+        TreeCache: wait_for_zxid(_, _);
     };
+    let others = [
+        ("ClientBuilder::split", size(|| ClientBuilder::split(any(), any()).unwrap().1)),
+        ("ClientBuilder::keep_split", size(|| ClientBuilder::keep_split(any(), any()).unwrap().1)),
+        ("Marker::multi", size(|| Marker::multi::<Ops>(any(), any()))),
+        ("SessionKeeper::run_each", size(|| SessionKeeper::run_each(any(), |_| any::<Tries>()))),
+        ("Cached::follow", size(|| Cached::follow(any(), any()).unwrap().1)),
+        ("Election::lead", size(|| Election::lead(any(), |_| any::<Work>()))),
+        ("Group::join", size(|| Group::join(any(), any(), any::<Vec<u8>>()))),
+        ("Group::take_over", size(|| Group::take_over(any(), any(), any::<Vec<u8>>()))),
+        ("Group::try_join", size(|| Group::try_join(any(), any(), any::<Vec<u8>>()))),
+        ("Guard::downgrade", size(|| WriteGuard::downgrade(any()))),
+        ("Guard::release", size(|| Guard::<Exclusive>::release(any()))),
+        ("Guard::release_with", size(|| Guard::<Exclusive>::release_with::<Ops>(any(), any()))),
+        ("Hold::fenced_resolving", size(|| Hold::fenced_resolving::<Ops>(any(), any(), any()))),
+        ("Hold::run", size(|| Hold::run::<Work>(any(), any()))),
+        ("LockFolder::within", size(|| LockFolder::within(any(), any(), any::<Tries>()))),
+        ("Membership::set_data", size(|| Membership::set_data(any(), any::<Vec<u8>>()))),
+        ("MultiGuard::fenced", size(|| MultiGuard::fenced::<Ops>(any(), any()))),
+        ("MultiGuard::run", size(|| MultiGuard::run::<Work>(any(), any()))),
+        ("Partitioner::run", size(|| Partitioner::run(any(), any(), |_| any::<Work>()))),
+        (
+            "Partitioner::run_until",
+            size(|| Partitioner::run_until(any(), any(), any::<Work>(), |_| any::<Work>())),
+        ),
+        ("TreeCache::follow", size(|| TreeCache::follow(any(), any(), any()).unwrap().1)),
+        ("retry", size(|| retry(any::<Tries>))),
+        ("retry_if", size(|| retry_if(|_: &Error| any(), any::<Tries>))),
+    ];
+    let sizes = plain.into_iter().chain(others).collect::<Vec<_>>();
     let lists = [include_str!("../../api/zk-client.txt"), include_str!("../../api/zk-recipes.txt")];
     let listed = lists.into_iter().flat_map(listed).collect::<BTreeSet<_>>();
     let measured = sizes.iter().map(|(name, _)| (*name).to_owned()).collect();

@@ -179,12 +179,9 @@ async fn a_meter_changes_no_request() {
         let lock = Lock::with_options(&client, LOCK, options).unwrap();
         let turns = async {
             let guard = lock.acquire().await.unwrap();
-            let waiting = async { drop(lock.acquire().await.unwrap()) };
-            let releasing = async {
-                settle().await;
-                guard.release().await.unwrap();
-            };
-            tokio::join!(waiting, releasing);
+            let waiting = World::queued(&lock).await;
+            guard.release().await.unwrap();
+            drop(waiting.await.unwrap().unwrap());
         };
         let (requests, ()) = world.requests(turns).await;
         client.close().await;

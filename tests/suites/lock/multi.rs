@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use tokio::time::timeout;
 use zk_client::{Client, ErrorCode, OpCode, Outcome};
 use zk_embedded::{Change, Fault};
 use zk_recipes::{ErrorKind, Guard, Lock, LockState, Loss, MultiLock, Options, Release, Timeout};
@@ -21,16 +22,13 @@ async fn all_nodes_are_of_one_transaction() {
     assert_eq!(folders.collect::<Vec<_>>(), ["/locks/b", "/locks/a", "/c"]);
     let token = guard.locks()[0].token();
     assert!(guard.locks().iter().all(|lock| lock.token() == token));
-    let history = world.server.history();
-    let of_one = |change| {
-        let nodes = history.iter().filter(|commit| commit.path.contains("-lock-"));
-        nodes.filter(|commit| commit.change == change).map(|commit| commit.zxid.0).collect()
-    };
-    let created: Vec<i64> = of_one(Change::Created);
-    assert_eq!(created, [token.czxid(); 3]);
+    let mut created = world.server.history();
+    created.retain(|it| it.change == Change::Created && it.path.contains("-lock-"));
+    let zxids = created.iter().map(|commit| commit.zxid.0).collect::<Vec<_>>();
+    assert_eq!(zxids, [token.czxid(); 3]);
     assert_eq!(guard.release().await.unwrap(), Release::Released);
     for folder in ["/locks/a", "/locks/b", "/c"] {
-        assert_eq!(world.server.children(folder), Vec::<String>::new());
+        assert_eq!(world.server.children(folder), [""; 0]);
     }
 }
 
@@ -116,9 +114,8 @@ async fn who_takes_them_one_by_one_in_the_order_of_their_paths_gets_in() {
         let all = takes_all(client.clone());
         settle().await;
         for later in &THREE[first + 1..] {
-            let later = Lock::new(&other, later).unwrap();
-            let guard = later.acquire_within(Duration::from_secs(60)).await.unwrap();
-            guard.release().await.unwrap();
+            let later = timeout(Duration::from_secs(60), held(&other, later)).await.unwrap();
+            later.release().await.unwrap();
         }
         drop(held_first);
         all.await.unwrap().release().await.unwrap();

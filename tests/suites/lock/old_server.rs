@@ -64,18 +64,6 @@ async fn the_first_create_finds_out_and_the_next_ones_are_refused_at_no_cost() {
     assert_eq!(server.connections(), connections);
 }
 
-/// A lock's node is an owned node.
-#[tokio::test(start_paused = true)]
-async fn an_owned_create_finds_out_as_well() {
-    let (server, client) = connect().await;
-    for _ in 0..3 {
-        says_so(&client.create_owned("/x-", b"", &OWNED).await.unwrap_err());
-    }
-    client.sync("/").await.unwrap();
-    assert_eq!(server.connections(), 2);
-    client.close().await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn every_lock_says_so_at_once() {
     for persistent in [false, true] {

@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_client::{Acl, Client, CreateOptions, ErrorCode, Id, Perms};
-use zk_proto::{List, SetAclRequest};
 use zk_recipes::{
     DoubleBarrier, Election, Error, Group, Lock, MultiLock, Owner, Partitioner, ReentrantLock,
     RwLock, Semaphore,
 };
 use zk_test_support::locks::{TIMEOUT, World};
-use zk_test_support::raw::RawClient;
 
 /// Every recipe that deletes a node of its own.
 const RECIPES: [&str; 11] = [
@@ -40,18 +38,10 @@ const FOLDERS: [&str; 8] = [
     "/r/one/shards/a",
 ];
 
-/// Sets what everybody may do with all folders.
-async fn permit(world: &World, perms: Perms) {
-    permit_in(world, &FOLDERS, perms).await;
-}
-
 /// Sets what everybody may do with these folders.
-async fn permit_in(world: &World, folders: &[&str], perms: Perms) {
-    let acl = Acl::new(perms, Id::ANYONE);
-    let acl = [zk_proto::Acl::from(&acl)];
-    let mut client = RawClient::open(&world.server).await;
+async fn permit(client: &Client, folders: &[&str], perms: Perms) {
     for path in folders {
-        client.reply(&SetAclRequest { path, acl: List::new(&acl), version: -1 }).await;
+        client.set_acl(path, &[Acl::new(perms, Id::ANYONE)], None).await.unwrap();
     }
 }
 
@@ -92,7 +82,7 @@ async fn who_releases_without_the_permission_is_told_and_the_next_one_gets_in_wh
         for path in FOLDERS {
             client.create(path, b"", &CreateOptions::persistent()).await.unwrap();
         }
-        permit(&world, Perms::ALL.without(Perms::DELETE)).await;
+        permit(&client, &FOLDERS, Perms::ALL.without(Perms::DELETE)).await;
         let error =
             timeout(4 * TIMEOUT, turn(recipe, &client, "/r/one", "one")).await.expect(recipe);
         let error = error.expect_err(recipe);
@@ -101,7 +91,7 @@ async fn who_releases_without_the_permission_is_told_and_the_next_one_gets_in_wh
         assert!(!client.undeleted().is_empty(), "{recipe}");
         // Longer than a session timeout, so that it is refused again.
         tokio::time::sleep(2 * TIMEOUT).await;
-        permit(&world, Perms::ALL).await;
+        permit(&client, &FOLDERS, Perms::ALL).await;
         let next = timeout(4 * TIMEOUT, turn(recipe, &other, "/r/one", "two")).await.expect(recipe);
         next.expect(recipe);
         // A reader does not wait for another one's node.
@@ -119,7 +109,7 @@ async fn whose_turn_at_a_semaphore_cannot_end_is_told_when_the_permit_is_given_b
     for path in FOLDERS {
         client.create(path, b"", &CreateOptions::persistent()).await.unwrap();
     }
-    permit_in(&world, &["/r/one/locks"], Perms::ALL.without(Perms::DELETE)).await;
+    permit(&client, &["/r/one/locks"], Perms::ALL.without(Perms::DELETE)).await;
     let semaphore = Semaphore::new(&client, "/r/one", 1).unwrap();
     let permit = semaphore.acquire().await.unwrap();
     let error = permit.release().await.unwrap_err();

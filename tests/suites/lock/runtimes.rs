@@ -15,9 +15,9 @@ use zk_test_support::peer::Clock;
 /// Longer than anybody waits. The clocks of the runtimes differ, since one of them is paused.
 const SOON: Duration = Duration::from_secs(60);
 
-type Acquire<G> = Pin<Box<dyn Future<Output = Result<G, Error>> + Send>>;
+pub(crate) type Acquire<G> = Pin<Box<dyn Future<Output = Result<G, Error>> + Send>>;
 
-fn acquire(lock: &ReentrantLock) -> Acquire<ReentrantGuard> {
+pub(crate) fn acquire(lock: &ReentrantLock) -> Acquire<ReentrantGuard> {
     let lock = lock.clone();
     Box::pin(async move { lock.acquire(&Owner::new()).await })
 }

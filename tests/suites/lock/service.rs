@@ -87,20 +87,6 @@ fn a_service_in_any_trouble_does_every_job_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_service_goes_on_in_its_next_session() {
-    let world = World::new();
-    let jobs = serve(&world, async |one, other| {
-        for service in [one, other, one, other] {
-            sleep(Duration::from_secs(3)).await;
-            let client = service.keeper.client().await.unwrap();
-            assert!(world.server.expire(client.session().unwrap().id));
-        }
-        sleep(Duration::from_secs(20)).await;
-    });
-    assert!(jobs.await > 20);
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_next_job_is_done_as_the_new_configuration_wants_it() {
     let world = World::new();
     serve(&world, async |_, _| {

@@ -2,7 +2,7 @@
 //! of another branch of `select!`. They keep their place, as with tokio's `Mutex`, and whoever is
 //! polled drives the acquire on.
 
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -10,12 +10,12 @@ use zk_recipes::{Error, Lock, Owner, ReentrantGuard, ReentrantLock};
 use zk_test_support::explore::{poll_once, settle};
 use zk_test_support::locks::{LOCK, World};
 
+use crate::runtimes::{Acquire, acquire};
+
 /// Longer than a future needs that has nobody ahead.
 const SOON: Duration = Duration::from_millis(10);
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
-
-type Acquire = Pin<Box<dyn Future<Output = Result<ReentrantGuard, Error>> + Send>>;
 
 /// A two-level lock of one process, and the lock of another process.
 async fn stock() -> (World, ReentrantLock, Lock) {
@@ -25,13 +25,8 @@ async fn stock() -> (World, ReentrantLock, Lock) {
     (world, lock, remote)
 }
 
-fn acquire(lock: &ReentrantLock) -> Acquire {
-    let lock = lock.clone();
-    Box::pin(async move { lock.acquire(&Owner::new()).await })
-}
-
 /// A future that has queued up and is not polled from then on.
-fn away(lock: &ReentrantLock) -> Acquire {
+fn away(lock: &ReentrantLock) -> Acquire<ReentrantGuard> {
     let mut acquire = acquire(lock);
     assert!(poll_once(acquire.as_mut()).is_pending());
     acquire

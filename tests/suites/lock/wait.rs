@@ -60,13 +60,10 @@ async fn a_thousand_turns_leave_no_watch() {
 #[tokio::test(start_paused = true)]
 async fn a_long_queue_is_served_in_order_and_without_a_herd() {
     let world = World::new();
-    let mut locks = Vec::new();
+    let (mut locks, mut waiting) = (Vec::new(), Vec::new());
     for _ in 0..5 {
         locks.push(world.lock().await);
-    }
-    let mut waiting = Vec::new();
-    for lock in &locks {
-        waiting.push(World::queued(lock).await);
+        waiting.push(World::queued(&locks[locks.len() - 1]).await);
     }
     let order = world.queue();
     let (requests, ()) = world

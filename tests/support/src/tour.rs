@@ -32,21 +32,15 @@ async fn build() -> anyhow::Result<()> {
     build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     // Cargo passes variables about this package to its tests. The build scripts of other packages
     // would see them as a change, and run again.
+    let about = ["CARGO_MANIFEST", "CARGO_PKG", "CARGO_BIN", "CARGO_CRATE", "CARGO_PRIMARY"];
     for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| name.starts_with("CARGO_") && !is_setting(name)) {
+        if about.iter().any(|about| name.to_string_lossy().starts_with(about)) {
             build.env_remove(name);
         }
     }
     let build = build.output().await?;
     ensure!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
     Ok(())
-}
-
-/// True if a variable configures Cargo, and does not describe the current package.
-fn is_setting(name: &str) -> bool {
-    !["CARGO_MANIFEST", "CARGO_PKG", "CARGO_BIN", "CARGO_CRATE", "CARGO_PRIMARY"]
-        .iter()
-        .any(|description| name.starts_with(description))
 }
 
 /// What the tour tells, in this order. Each step begins a row.
