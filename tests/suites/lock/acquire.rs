@@ -1,14 +1,22 @@
 //! Joining the queue: missing folders, refusals, lost replies, and sessions that were replaced.
 
+use std::rc::Rc;
 use std::time::Duration;
 
-use zk_client::{Acl, Client, CreateOptions, Ended, ErrorCode as Code, Id, Perms};
+use zk_client::{Acl, Client, CreateOptions, Ended, ErrorCode as Code, Id, Perms, SessionId};
 use zk_embedded::{Config, ErrorCode, Fault, OpCode};
+use zk_proto::{
+    CreateRequest, ExistsResponse, GetChildren2Response, GetDataResponse, List, SyncResponse, Text,
+};
 use zk_recipes::{
     Election, ErrorKind, Layout, Lock, LockState, Loss, Options, Release, RwLock, Semaphore, retry,
 };
+use zk_test_support::explore::{Script, actor, explore};
 use zk_test_support::locks::{LOCK, TIMEOUT, World, settle};
-use zk_test_support::peer::Clock;
+use zk_test_support::peer::{Clock, SESSION, stat_of};
+use zk_test_support::raw::{RawClient, delete};
+
+use crate::frames::{acquire, connected};
 
 /// Takes the lock, checks that the guard is the owner, and releases it.
 async fn turn(world: &World, lock: &Lock) {
@@ -200,4 +208,94 @@ async fn a_grant_waits_until_its_node_could_be_read() {
     world.client().await.delete(&format!("{LOCK}/{node}"), None).await.unwrap();
     let acquired = tokio::time::timeout(5 * TIMEOUT, acquiring).await.unwrap().unwrap();
     assert_eq!(acquired.unwrap_err().kind(), ErrorKind::NodeVanished);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_creates_that_show_up_late_one_is_kept() {
+    let (mut network, client, mut peer) = connected().await;
+    let acquiring = acquire(&client);
+    let mut nodes = Vec::new();
+    // The connection breaks after each create. The first listing does not show a node yet.
+    for number in [3, 4] {
+        let create = peer.next().await.unwrap();
+        assert_eq!(create.op(), OpCode::CREATE2);
+        let CreateRequest { path, .. } = create.body();
+        nodes.push(format!("{path}{number:010}"));
+        assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_CHILDREN2);
+        drop(peer);
+        peer = network.attach().await;
+        assert_eq!(peer.next().await.unwrap().op(), OpCode::SYNC);
+        peer.answer(&SyncResponse { path: Text::new(LOCK) }).await;
+        assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_EPHEMERALS);
+        let paths = nodes.iter().map(String::as_str).collect::<Vec<_>>();
+        peer.answer_ephemerals(if paths.len() == 1 { &[] } else { &paths }).await;
+    }
+    // Both nodes exist now. The client reads the node that it waits with, and deletes the other.
+    let mut deleted = Vec::new();
+    loop {
+        let request = peer.next().await.unwrap();
+        match request.op() {
+            OpCode::EXISTS => {
+                peer.answer(&ExistsResponse { stat: stat_of(SESSION) }).await;
+            }
+            OpCode::GET_DATA => {
+                peer.answer(&GetDataResponse { data: None, stat: stat_of(SESSION) }).await;
+            }
+            OpCode::DELETE => {
+                deleted.push(request.path().to_owned());
+                peer.answer(&()).await;
+            }
+            OpCode::GET_CHILDREN2 => {
+                let left = nodes.iter().filter(|node| !deleted.contains(node));
+                let names = left.map(|node| node.rsplit('/').next().unwrap()).collect::<Vec<_>>();
+                let children = List::new(&names);
+                peer.answer(&GetChildren2Response { children, stat: stat_of(SessionId(0)) }).await;
+                if deleted.len() == 1 {
+                    break;
+                }
+            }
+            OpCode::SET_WATCHES => peer.answer(&()).await,
+            OpCode::MULTI => peer.refuse(Code::NO_AUTH).await,
+            op => panic!("{op}"),
+        }
+    }
+    let serving = peer.serve();
+    let guard = acquiring.await.unwrap().unwrap();
+    let node = guard.node().to_owned();
+    assert!(nodes.contains(&node) && !deleted.contains(&node));
+    drop(guard);
+    client.close().await;
+    serving.await.unwrap();
+}
+
+#[test]
+fn a_folder_that_is_removed_at_any_moment_is_made_again() {
+    let runs = explore(|script: Script| async move {
+        let world = Rc::new(World::new());
+        let lock = world.lock().await;
+        let mut remover = RawClient::open(&world.server).await;
+        let here = Rc::clone(&world);
+        let acquires = actor(async move {
+            for _ in 0..2 {
+                match lock.acquire().await {
+                    Ok(guard) => {
+                        here.is_owner(&guard);
+                        guard.release().await.unwrap();
+                    }
+                    // The contender's node was in a folder that was removed.
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::NodeVanished),
+                }
+            }
+        });
+        let removes = actor(async move {
+            for _ in 0..2 {
+                // The delete fails while the folder has a contender.
+                remover.ask(&delete(LOCK)).await;
+                settle().await;
+            }
+        });
+        script.interleave(6, vec![acquires, removes]).await;
+        world.is_empty().await;
+    });
+    assert!(runs > 500, "{runs} runs");
 }

@@ -1,11 +1,11 @@
-//! Leaving the queue: an acquire that is dropped after any poll, times out or only tries, and a
-//! guard that ends in any way. No node may be left, and other contenders must not be affected.
+//! Leaving the queue: an acquire that times out or only tries, and a guard that ends in any way. No
+//! node may be left, and other contenders must not be affected.
 
 use std::time::Duration;
 
 use zk_client::{Op, Outcome};
 use zk_recipes::{ErrorKind, Lock, LockState, Loss, Release, Timeout};
-use zk_test_support::explore::settle;
+use zk_test_support::explore::{in_virtual_time, settle};
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
 #[tokio::test(start_paused = true)]
@@ -92,4 +92,33 @@ async fn a_lock_is_taken_again_after_its_session_has_ended_only_by_another_clien
     assert_eq!(requests, 1, "the handshake, and nothing else");
     let lock = Lock::new(&other, LOCK).unwrap();
     world.is_owner(&lock.acquire().await.unwrap());
+}
+
+#[test]
+fn a_time_that_is_over_at_the_instant_of_the_grant_has_one_outcome() {
+    let (mut got, mut late) = (0, 0);
+    for step in 95..=105 {
+        let in_time = in_virtual_time(async {
+            let world = World::new();
+            let (one, two) = (world.lock().await, world.lock().await);
+            let held = two.acquire().await.unwrap();
+            let releasing = tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(step)).await;
+                held.release().await.unwrap();
+            });
+            let got = one.acquire_within(Duration::from_millis(100)).await.ok();
+            if let Some(guard) = &got {
+                world.is_owner(guard);
+            }
+            releasing.await.unwrap();
+            settle().await;
+            assert_eq!(world.queue().len(), usize::from(got.is_some()));
+            let in_time = got.is_some();
+            drop((got, one, two));
+            world.is_empty().await;
+            in_time
+        });
+        if in_time { got += 1 } else { late += 1 }
+    }
+    assert!(got >= 4 && late >= 4, "{got} in time and {late} late");
 }

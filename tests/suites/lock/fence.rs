@@ -1,11 +1,12 @@
 //! Fencing tokens and fenced transactions, the end of the sequence numbers, and children that are
 //! not contenders.
 
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use zk_client::{Committed, CreateOptions, Op};
 use zk_embedded::{Fault, OpCode};
-use zk_recipes::{ErrorKind, Lock, Loss, Options};
+use zk_recipes::{ErrorKind, Lock, Loss, Options, Owner, ReentrantLock};
 use zk_test_support::explore::{Script, explore, poll_once, settle};
 use zk_test_support::locks::{LOCK, World};
 
@@ -160,4 +161,45 @@ async fn a_fenced_write_whose_reply_is_lost_finds_out_that_it_was_carried_out() 
     let error = guard.fenced_resolving(&mut marker, write).await.unwrap_err();
     assert_eq!(error.loss(), Some(Loss::NodeDeleted));
     assert_eq!(client.exists("/data").await.unwrap().unwrap().version, 2);
+}
+
+/// Two tasks share a guard of a lock that its process hands on without a request.
+#[test]
+fn a_fenced_write_comes_before_the_release_by_another_task_or_not_at_all() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let world = World::new();
+        let client = world.client().await;
+        client.create("/data", b"", &PERSISTENT).await.unwrap();
+        let options = Options::new().linger(Duration::from_secs(60));
+        let lock = ReentrantLock::with_options(&client, LOCK, options).unwrap();
+        for round in 0..20 {
+            let guard = Arc::new(lock.acquire(&Owner::new()).await.unwrap());
+            let barrier = Arc::new(Barrier::new(2));
+            let writing = std::thread::spawn({
+                let (guard, barrier) = (Arc::clone(&guard), Arc::clone(&barrier));
+                move || {
+                    // Its encoding takes longer than all that the other thread does.
+                    let checks = vec![Op::check("/data", None); 20_000];
+                    let write = Op::set_data("/data", b"old", None);
+                    barrier.wait();
+                    guard.fenced((write, checks))
+                }
+            });
+            barrier.wait();
+            for _ in 0..round * 20 {
+                std::thread::yield_now();
+            }
+            drop(guard.release());
+            let next = lock.acquire(&Owner::new()).await.unwrap();
+            client.set_data("/data", b"new", None).await.unwrap();
+            match writing.join().unwrap().await {
+                Ok(_) => {}
+                Err(error) => assert_eq!(error.loss(), Some(Loss::Released), "{error}"),
+            }
+            let data = client.get_data("/data").await.unwrap().data;
+            assert_eq!(&*data, b"new", "the next holder wrote last");
+            drop(next);
+        }
+    });
 }

@@ -30,7 +30,7 @@ fn parse(page: &str) -> BTreeMap<String, f64> {
         assert!(["counter", "gauge", "histogram"].contains(&kind), "{name}: {kind}");
         assert!(kind != "counter" || name.ends_with("_total"), "{name}");
         let suffix = if kind == "histogram" { "_(?:bucket|sum|count)" } else { "" };
-        let sample = format!(r"^({name}{suffix}(?:\{{{label}(?:,{label})*\}})?) ([0-9.e-]+)$");
+        let sample = format!(r"^({name}{suffix}(?:\{{{label}(?:,{label})*\}})?) ([0-9][0-9.e-]*)$");
         let sample = Regex::new(&sample).expect("a name");
         for line in lines.lines() {
             let found = sample.captures(line).unwrap_or_else(|| panic!("astray: {line}"));

@@ -66,11 +66,12 @@ pub(crate) async fn turn(recipe: &str, client: &Client, one: &str, id: &str) -> 
         "election" => Election::new(client, one)?.lead(|_| async {}).await,
         "double barrier" => DoubleBarrier::new(client, one, 1)?.enter().await?.leave().await,
         "group" => Group::new(client, one)?.join("me", id).await?.leave().await.map(drop),
-        _ => {
+        "partitioner" => {
             let shards = Partitioner::new(client, one, ["a"])?;
             let stop = tokio::time::sleep(Duration::from_secs(1));
             shards.run_until(id, stop, |_| async {}).await
         }
+        _ => panic!("there is no recipe {recipe}"),
     }
 }
 

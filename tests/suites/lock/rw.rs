@@ -2,12 +2,14 @@
 //! writer to reader in every order and with every fault.
 
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use zk_embedded::Fault;
 use zk_proto::{Acl, CreateMode, CreateRequest, List};
 use zk_recipes::{ErrorKind, Owner, ReadGuard, ReentrantRwLock, RwLock, WriteGuard};
-use zk_test_support::explore::{Script, explore, settle};
+use zk_test_support::explore::{Script, actor, explore, poll_once, settle, sweep};
 use zk_test_support::locks::{LOCK, World};
 use zk_test_support::raw::RawClient;
 
@@ -169,4 +171,76 @@ async fn a_reader_that_asks_to_write_is_refused_at_once() {
     drop((lock.read(&me).await.unwrap(), writing));
     settle().await;
     assert_eq!(world.queue(), [""; 0]);
+}
+
+#[test]
+fn a_downgrade_may_be_dropped_at_any_moment() {
+    let runs = explore(|script: Script| async move {
+        let world = Rc::new(World::new());
+        let (lock, other) = (catalogue(&world).await, catalogue(&world).await);
+        let writer = lock.write().await.unwrap();
+        let here = Rc::clone(&world);
+        let patience = script.choose(4);
+        let downgrades = actor(async move {
+            let mut downgrading = Box::pin(writer.downgrade());
+            for _ in 0..patience {
+                if let Poll::Ready(reader) = poll_once(downgrading.as_mut()) {
+                    assert!(here.queue()[0].contains("__READ__"));
+                    drop(reader);
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+        });
+        let (writing, here) = (other.clone(), Rc::clone(&world));
+        let writes = actor(async move {
+            let guard = writing.write().await.unwrap();
+            here.is_owner(&guard);
+        });
+        script.interleave(4, vec![downgrades, writes]).await;
+        drop((lock, other));
+        world.is_empty().await;
+    });
+    assert!(runs > 500, "{runs} runs");
+}
+
+#[test]
+fn a_writer_becomes_a_reader_and_nobody_gets_in_between_whatever_breaks() {
+    for fault in [Fault::lose_reply, Fault::lose_request] {
+        let places = sweep(|at| async move {
+            let world = World::new();
+            let lock = catalogue(&world).await;
+            let other = catalogue(&world).await;
+            let writer = lock.write().await.unwrap();
+            let (waiting, follower) = (writes(&other).await, reads(&other).await);
+            let session = world.server.sessions()[0];
+            let before = world.server.history().len();
+            world.server.inject(fault().session(session).after(at));
+            let downgraded = writer.downgrade().await;
+            let struck = world.server.pending_faults() == 0;
+            world.server.clear_faults();
+            // Whatever the result, one of the two nodes existed as long as the lock was held.
+            match downgraded {
+                Ok(reader) => {
+                    settle().await;
+                    assert!(!waiting.is_finished());
+                    let place = &reader.node()[reader.node().len() - 10..];
+                    assert!(world.queue()[0].ends_with(place), "at the writer's place");
+                    let history = world.server.history();
+                    let changes =
+                        history[before..].iter().filter(|commit| commit.path.ends_with(place));
+                    let zxids = changes.map(|commit| commit.zxid).collect::<Vec<_>>();
+                    assert!(zxids.len() == 2 && zxids[0] == zxids[1], "one transaction");
+                    reader.release().await.ok();
+                }
+                Err(refused) => drop(refused.guard),
+            }
+            waiting.await.unwrap().release().await.unwrap();
+            follower.await.unwrap().release().await.unwrap();
+            settle().await;
+            assert_eq!(world.queue(), [""; 0]);
+            struck
+        });
+        assert!(places >= 1, "{places} places");
+    }
 }

@@ -14,7 +14,7 @@ use zk_recipes::{
     Error, ErrorKind, LockState, Loss, OfTwoLevelLock, Options, Owner, ReentrantGuard,
     ReentrantLock, ReentrantRwLock, Release,
 };
-use zk_test_support::explore::{Actor, actor, poll_once, settle};
+use zk_test_support::explore::{poll_once, settle};
 use zk_test_support::locks::{LOCK, World};
 
 async fn stock(world: &World, options: Options<OfTwoLevelLock>) -> ReentrantLock {
@@ -111,10 +111,11 @@ async fn another_process_gets_its_turn_after_the_passes() {
     let first = Owner::new();
     let held = lock.acquire(&first).await.unwrap();
     let turns = Rc::new(RefCell::new(0));
-    let mut local = Vec::<Actor>::new();
+    let set = tokio::task::LocalSet::new();
+    let mut local = Vec::new();
     for _ in 0..100 {
         let (lock, turns) = (lock.clone(), Rc::clone(&turns));
-        local.push(actor(async move {
+        local.push(set.spawn_local(async move {
             let me = Owner::new();
             let guard = lock.acquire(&me).await.unwrap();
             *turns.borrow_mut() += 1;
@@ -124,15 +125,12 @@ async fn another_process_gets_its_turn_after_the_passes() {
     }
     let remote = world.lock().await;
     let seen = Rc::clone(&turns);
-    let remote = actor(async move {
+    let remote = set.spawn_local(async move {
         let guard = remote.acquire().await.unwrap();
         let turns = *seen.borrow();
         assert!((1..=8).contains(&turns), "after {turns} local turns");
         drop(guard);
     });
-    let set = tokio::task::LocalSet::new();
-    let remote = set.spawn_local(remote);
-    let local = local.into_iter().map(|actor| set.spawn_local(actor)).collect::<Vec<_>>();
     set.run_until(async {
         settle().await;
         drop(held);

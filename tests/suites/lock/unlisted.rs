@@ -10,7 +10,7 @@ use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
 use crate::refused_deletes::turn;
 
-/// Every way to queue up in a folder.
+/// Every recipe that queues up in a folder.
 const WAITS: [&str; 8] =
     ["lock", "read", "write", "multi", "reentrant", "semaphore", "election", "double barrier"];
 

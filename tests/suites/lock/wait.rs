@@ -1,9 +1,9 @@
-//! Waiting in the queue, in every order: contenders ahead leave, the lock is handed over, and other
-//! clients delete nodes.
+//! Waiting in the queue: contenders ahead leave, the lock is handed over, and other clients delete
+//! nodes.
 
 use std::time::Duration;
 
-use zk_recipes::{ErrorKind, LockState, Loss, Release};
+use zk_recipes::{ErrorKind, Lock, LockState, Loss, Release};
 use zk_test_support::explore::settle;
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
 use zk_test_support::peer::Clock;
@@ -93,4 +93,32 @@ async fn a_holder_that_hides_while_it_is_waited_for_is_found_gone_after_a_while(
     held.release().await.unwrap();
     world.is_owner(&waiting.await.unwrap().unwrap());
     assert!(clock.elapsed() <= TIMEOUT + Duration::from_secs(1), "{:?}", clock.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_session_with_many_locks_hands_over_all() {
+    let world = World::new();
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let mut held = Vec::new();
+    let mut waiting = Vec::new();
+    for n in 0..100 {
+        let path = format!("/locks/{n}");
+        held.push(Lock::new(&holder, &path).unwrap().acquire().await.unwrap());
+        let lock = Lock::new(&waiter, &path).unwrap();
+        waiting.push(tokio::spawn(async move { lock.acquire().await }));
+    }
+    settle().await;
+    let clock = Clock::start();
+    let mut got = Vec::new();
+    let (requests, ()) = world
+        .requests(async {
+            world.server.expire(holder.session().unwrap().id);
+            for waiting in waiting {
+                got.push(waiting.await.unwrap().unwrap());
+            }
+        })
+        .await;
+    assert!(requests <= 5, "{requests} requests for a hundred locks");
+    assert!(clock.elapsed() < Duration::from_secs(1));
+    drop((held, got));
 }

@@ -46,9 +46,11 @@ fn parse(history: &str) -> Vec<Entry> {
             ["shares", pass] => Event::EnterShared(token(pass)),
             ["leaves", pass] => Event::Leave(token(pass)),
             ["lost", pass] => Event::Lost(token(pass)),
-            [word, pass] => Event::Write { token: token(pass), accepted: word == "writes" },
-            _ if words[1] == "paused" => Event::Paused,
-            _ => Event::Gone,
+            ["writes", pass] => Event::Write { token: token(pass), accepted: true },
+            ["refused", pass] => Event::Write { token: token(pass), accepted: false },
+            ["paused"] => Event::Paused,
+            ["gone"] => Event::Gone,
+            _ => panic!("no event: {line}"),
         };
         Entry { writer: words[0].to_owned(), event }
     };

@@ -1,7 +1,7 @@
 //! A client process that contends for a lock: the program `contender`.
 //!
 //! A test starts it, waits for its output and lets it continue; and kills, stops and resumes it.
-//! Its own documentation is in `src/bin/contender.rs`.
+//! Its own documentation is in `src/bin/contender/main.rs`.
 
 use std::time::Duration;
 

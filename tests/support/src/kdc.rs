@@ -98,7 +98,7 @@ impl Kdc {
         until(async || {
             let mut command = Command::new("klist");
             let valid = command.envs(self.environment()).args(["-s", "-c", cache]).status();
-            (!valid.ok()?.success()).then_some(())
+            (!valid.expect("klist can be run").success()).then_some(())
         })
         .await
     }

@@ -97,6 +97,30 @@ pub async fn fifty_thousand_watches_come_through_a_reconnect(target: &Target) ->
     watches_come_to(armed - 3 * fired, address).await?;
     let stats = client.stats();
     ensure!(stats.watches == 3 * (KIND - fired) && stats.streams == 2 * KIND, "{stats:?}");
+
+    // They see later changes.
+    let later = || (CHANGED - 1..KIND).step_by(CHANGED);
+    for n in later() {
+        other.set_data(&format!("/d/{n}"), b"y", None).await?;
+        other.create(&format!("/e/{n}"), b"", &PERSISTENT).await?;
+        other.create(&format!("/c/{n}/x"), b"", &PERSISTENT).await?;
+        other.set_data(&format!("/p/{n}"), b"y", None).await?;
+        other.create(&format!("/r/{n}/x"), b"", &PERSISTENT).await?;
+    }
+    for (watchers, folder, kind) in &mut one_shot {
+        for n in later() {
+            let event = timeout(DEADLINE, watchers[n].changed()).await??;
+            let expected = (*kind, format!("{folder}/{n}"), false);
+            ensure!((event.kind, event.path, event.missed) == expected, "{expected:?}");
+        }
+    }
+    for n in later() {
+        for (at, path) in [(n, format!("/p/{n}")), (KIND + n, format!("/r/{n}/x"))] {
+            let event = timeout(DEADLINE, streams[at].next()).await??;
+            let is_meant = matches!(&event, StreamEvent::Changed(event) if event.path == path);
+            ensure!(is_meant, "{path}: {event:?}");
+        }
+    }
     drop((one_shot, streams));
     watches_come_to(0, address).await
 }

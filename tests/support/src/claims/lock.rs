@@ -154,6 +154,7 @@ pub async fn waiters_get_in_in_order_and_once_each(target: &Target) -> Result<()
         });
         queued(&client, turn + 2).await?;
     }
+    drop(told);
     let mut last = first.token();
     first.release().await?;
     for expected in 0..8 {

@@ -1,6 +1,6 @@
 //! Several servers that replicate one another.
 //!
-//! So that a member can be cut off from the others, each knows the others by the addresses of
+//! Where a member is to be cut off from the others, each knows the others by the addresses of
 //! relays, a pair of its own for each of them, and only itself by its true addresses. One message
 //! would reveal the true ones: a member that opens a connection for elections sends the address
 //! where it listens, and is called back there. The relay replaces that address by its

@@ -57,7 +57,8 @@ impl Process {
     /// Starts `command`, whose output goes to a new file `log`.
     pub(crate) async fn start(mut command: Command, log: &Path) -> anyhow::Result<Self> {
         let output = File::create(log)?;
-        command.stdout(output.try_clone()?).stderr(output);
+        // A start that is given up leaves no process either.
+        command.stdout(output.try_clone()?).stderr(output).kill_on_drop(true);
         let child = SPAWNER.spawn(async move { command.spawn() }).await??;
         Ok(Self { child, log: log.to_owned() })
     }
@@ -78,7 +79,11 @@ impl Process {
             self.lost_a_port().then(|| Err(anyhow!("another process has one of its ports")))
         });
         started.await.and_then(|started| started).map_err(|problem| {
-            anyhow!("the server did not start: {problem}; the end of its log:\n{}", self.log_tail())
+            anyhow!(
+                "the server did not start: {problem}; `tests/run --install` installs Java and \
+                 ZooKeeper; the end of its log:\n{}",
+                self.log_tail()
+            )
         })
     }
 

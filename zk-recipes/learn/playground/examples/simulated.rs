@@ -22,7 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: simulated FAMILY SERVERS LATENCY 'FAULT@FRAME ...' PAGE".into());
     };
     let named = |one: &Family| format!("{one:?}") == *family;
-    let chosen = Family::ALL.into_iter().find(named).ok_or("there is no such family")?;
+    let mut planned = Family::ALL.into_iter().filter(|family| family.works_on(Servers::Apache));
+    let chosen = planned.find(named).ok_or("there is no such family")?;
     let servers = match &**servers {
         "Apache" => Servers::Apache,
         "Keeper" => Servers::Keeper,
