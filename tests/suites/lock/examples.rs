@@ -15,6 +15,7 @@ use fastrand::Rng;
 use regex::Regex;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{sleep, timeout};
+use walkdir::WalkDir;
 use zk_client::{CreateOptions, SessionKeeper};
 use zk_embedded::{Fault, Server};
 use zk_recipes::{Election, LockMeter, Member, View};
@@ -257,15 +258,9 @@ fn the_parts_of_a_service_go_on_behind_any_trouble_and_end_without_a_failure() {
 fn the_pages_show_what_runs_here() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let tested = words(&include_str!("examples/pages.rs").replace("pub(crate) ", ""));
-    let mut files =
-        ["zk-recipes/README.md", "zk-client/README.md"].map(|file| root.join(file)).to_vec();
-    let mut folders = ["zk-recipes/src", "zk-client/src"].map(|folder| root.join(folder)).to_vec();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
-            let list = if entry.file_type().unwrap().is_dir() { &mut folders } else { &mut files };
-            list.push(entry.path());
-        }
-    }
+    let places = ["zk-recipes/README.md", "zk-client/README.md", "zk-recipes/src", "zk-client/src"];
+    let entries = places.iter().flat_map(|place| WalkDir::new(root.join(place)));
+    let files = entries.map(|entry| entry.unwrap().into_path()).filter(|path| path.is_file());
     let comment = Regex::new("(?m)^ *//[/!] ?").unwrap();
     // What the pages have around it differs.
     let around = "(?m)^ *(?:# |use |rust|let keeper|#\\[tokio::main\\]|async fn main|$).*";
@@ -273,8 +268,8 @@ fn the_pages_show_what_runs_here() {
     let mut shown = 0;
     // What this page runs in each session only waits for its end, and the tests of `KeyedLocks` run
     // what it shows.
-    for file in files.iter().filter(|file| !file.ends_with("lock_per_key.md")) {
-        let text = fs::read_to_string(file).unwrap();
+    for file in files.filter(|file| !file.ends_with("lock_per_key.md")) {
+        let text = fs::read_to_string(&file).unwrap();
         let text = comment.replace_all(&text, "");
         let blocks = text.split("```").skip(1).step_by(2);
         let works = |block: &&str| [".run_each(|", "retry(|| "].iter().any(|it| block.contains(it));

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::future::Ready;
 
+use regex::Regex;
 use zk_client::{
     Client, ClientBuilder, Clock, Lease, Marker, Op, Resolving, SessionKeeper, Sessions,
     StateStream, Walk, WatchStream, Watcher,
@@ -26,23 +27,12 @@ fn size<F: Future>(_: impl FnOnce() -> F) -> usize {
 
 /// The functions in a list of an API that return a future.
 fn listed(list: &'static str) -> impl Iterator<Item = String> {
-    let is_async = |line: &&str| {
-        let (start, returned) = line.split_once(") -> ").unwrap_or((line, ""));
-        let is_future = |name: &&str| returned.contains(*name);
-        start.starts_with("pub async fn")
-            || ["impl core::future", "Releasing"].iter().any(is_future)
-    };
-    list.lines().filter(is_async).map(|line| {
-        let path = line.split_once("fn ").unwrap().1.split('(').next().unwrap();
-        let mut name = path.split_once("::").unwrap().1.to_owned();
-        while let Some(from) = name.find('<') {
-            let to = name[from..].find(['>', ' ']).map_or(name.len(), |to| from + to + 1);
-            name.replace_range(from..to, "");
-            if !name[..from].ends_with("Guard") {
-                name.truncate(from);
-            }
-        }
-        name
+    let is_async = Regex::new(r"^pub async fn|\) -> .*(?:impl core::future|Releasing)").unwrap();
+    let name = r"^pub (?:async )?fn [a-z_]+::([A-Za-z_]+)(?:<[A-Za-z_:]+>)?((?:::[a-z_]+)?)[<(]";
+    let name = Regex::new(name).unwrap();
+    list.lines().filter(move |line| is_async.is_match(line)).map(move |line| {
+        let found = name.captures(line).expect("a path");
+        format!("{}{}", &found[1], &found[2])
     })
 }
 
