@@ -96,13 +96,6 @@ async fn to_its_end<T>(world: &World, random: &mut Rng, program: impl Future<Out
     }
 }
 
-/// Makes a node and its ancestors.
-async fn make(world: &World, path: &str) {
-    let client = world.client().await;
-    client.ensure(path, &CreateOptions::persistent()).await.unwrap();
-    client.close().await;
-}
-
 /// Lets something happen beside a program that goes on for ever.
 pub(crate) async fn goes_on<T: Debug>(
     program: impl Future<Output = T>,
@@ -125,7 +118,6 @@ fn the_program_of_the_readme_ends_with_its_work_done() {
 #[test]
 fn the_program_of_the_recipes_ends_with_its_work_done() {
     in_worlds(async |world, keeper, random| {
-        make(world, "/invoices").await;
         to_its_end(world, random, pages::recipes::run(keeper)).await.unwrap();
         assert_eq!(world.server.data("/invoices").unwrap(), "all of them");
     });
@@ -163,7 +155,7 @@ fn a_partitioner_works_on_all_shards_again_behind_any_trouble() {
 #[test]
 fn a_service_is_registered_again_behind_any_trouble() {
     in_worlds(async |world, keeper, random| {
-        make(world, "/members").await;
+        world.client().await.ensure("/members", &CreateOptions::persistent()).await.unwrap();
         let registered = async {
             trouble(&world.server, random).await;
             is_made(world, "/members/me").await;
