@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 use walkdir::WalkDir;
 use zk_client::{CreateOptions, SessionKeeper};
 use zk_embedded::{Fault, Server};
-use zk_recipes::{Election, LockMeter, Member, View};
+use zk_recipes::{Election, LockMeter, View};
 use zk_test_support::explore::in_virtual_time;
 use zk_test_support::locks::World;
 
@@ -225,17 +225,13 @@ fn the_parts_of_a_service_go_on_behind_any_trouble_and_end_without_a_failure() {
         let (parts, mut seen) = pages::in_a_service::start(keeper, "worker-7");
         trouble(&world.server, random).await;
         expire_all(&world.server);
-        let lives = |member: &Member| world.server.sessions().contains(&member.session);
-        let is_member =
-            |view: &Option<View>| view.as_ref().is_some_and(|view| view.members.iter().any(lives));
-        seen.wait_for(is_member).await.unwrap();
+        let lives = |session| world.server.sessions().contains(&session);
+        let has_member = |view: &View| view.members.iter().any(|member| lives(member.session));
+        seen.wait_for(|view| view.as_ref().is_some_and(has_member)).await.unwrap();
         let raw = world.client().await;
         let mut leaders = Election::new(&raw, "/service/leader").unwrap().observe();
         let leads = async {
-            while let leader = leaders.next().await.unwrap()
-                && !leader.is_some_and(|leader| world.server.sessions().contains(&leader.session))
-            {
-            }
+            while !leaders.next().await.unwrap().is_some_and(|leader| lives(leader.session)) {}
         };
         timeout(Duration::from_secs(60), leads).await.expect("somebody leads");
         raw.close().await;

@@ -8,14 +8,12 @@ use std::sync::atomic::Ordering;
 
 use tokio::task::{JoinHandle, spawn};
 use tokio::time::{sleep, timeout};
-use zk_client::{Client, ClientBuilder, CreateOptions, SessionState};
+use zk_client::{Client, ClientBuilder, SessionState};
 use zk_embedded::Config;
 use zk_recipes::{
     Barrier, Cached, Counter, Election, Freshness, Group, Lock, TreeCache, TreeLimits,
 };
 use zk_test_support::locks::{TIMEOUT, World};
-
-const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
 /// Asks each recipe that reads, each in a task of its own. Behind a quorum each answer is true.
 async fn ask_all(client: &Client, builder: ClientBuilder) -> Vec<(&'static str, JoinHandle<bool>)> {
@@ -64,7 +62,7 @@ async fn no_recipe_that_reads_believes_a_server_without_a_quorum() {
     let owner = other.client().await;
     let closed = Barrier::new(&owner, "/barrier").unwrap();
     closed.close().await.unwrap();
-    owner.create("/counter", &1_i64.to_be_bytes(), &PERSISTENT).await.unwrap();
+    Counter::new(&owner, "/counter").unwrap().add(1).await.unwrap();
     let group = Group::new(&owner, "/group").unwrap();
     let _member = group.join("one", "").await.unwrap();
     let _guard = Lock::new(&owner, "/lock").unwrap().acquire().await.unwrap();
