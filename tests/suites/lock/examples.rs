@@ -15,9 +15,10 @@ use fastrand::Rng;
 use regex::Regex;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{sleep, timeout};
+use walkdir::WalkDir;
 use zk_client::{CreateOptions, SessionKeeper};
 use zk_embedded::{Fault, Server};
-use zk_recipes::{Election, LockMeter, Member, View};
+use zk_recipes::{Election, LockMeter, View};
 use zk_test_support::explore::in_virtual_time;
 use zk_test_support::locks::World;
 
@@ -95,13 +96,6 @@ async fn to_its_end<T>(world: &World, random: &mut Rng, program: impl Future<Out
     }
 }
 
-/// Makes a node and its ancestors.
-async fn make(world: &World, path: &str) {
-    let client = world.client().await;
-    client.ensure(path, &CreateOptions::persistent()).await.unwrap();
-    client.close().await;
-}
-
 /// Lets something happen beside a program that goes on for ever.
 pub(crate) async fn goes_on<T: Debug>(
     program: impl Future<Output = T>,
@@ -124,7 +118,6 @@ fn the_program_of_the_readme_ends_with_its_work_done() {
 #[test]
 fn the_program_of_the_recipes_ends_with_its_work_done() {
     in_worlds(async |world, keeper, random| {
-        make(world, "/invoices").await;
         to_its_end(world, random, pages::recipes::run(keeper)).await.unwrap();
         assert_eq!(world.server.data("/invoices").unwrap(), "all of them");
     });
@@ -162,7 +155,7 @@ fn a_partitioner_works_on_all_shards_again_behind_any_trouble() {
 #[test]
 fn a_service_is_registered_again_behind_any_trouble() {
     in_worlds(async |world, keeper, random| {
-        make(world, "/members").await;
+        world.client().await.ensure("/members", &CreateOptions::persistent()).await.unwrap();
         let registered = async {
             trouble(&world.server, random).await;
             is_made(world, "/members/me").await;
@@ -232,17 +225,13 @@ fn the_parts_of_a_service_go_on_behind_any_trouble_and_end_without_a_failure() {
         let (parts, mut seen) = pages::in_a_service::start(keeper, "worker-7");
         trouble(&world.server, random).await;
         expire_all(&world.server);
-        let lives = |member: &Member| world.server.sessions().contains(&member.session);
-        let is_member =
-            |view: &Option<View>| view.as_ref().is_some_and(|view| view.members.iter().any(lives));
-        seen.wait_for(is_member).await.unwrap();
+        let lives = |session| world.server.sessions().contains(&session);
+        let has_member = |view: &View| view.members.iter().any(|member| lives(member.session));
+        seen.wait_for(|view| view.as_ref().is_some_and(has_member)).await.unwrap();
         let raw = world.client().await;
         let mut leaders = Election::new(&raw, "/service/leader").unwrap().observe();
         let leads = async {
-            while let leader = leaders.next().await.unwrap()
-                && !leader.is_some_and(|leader| world.server.sessions().contains(&leader.session))
-            {
-            }
+            while !leaders.next().await.unwrap().is_some_and(|leader| lives(leader.session)) {}
         };
         timeout(Duration::from_secs(60), leads).await.expect("somebody leads");
         raw.close().await;
@@ -257,15 +246,9 @@ fn the_parts_of_a_service_go_on_behind_any_trouble_and_end_without_a_failure() {
 fn the_pages_show_what_runs_here() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let tested = words(&include_str!("examples/pages.rs").replace("pub(crate) ", ""));
-    let mut files =
-        ["zk-recipes/README.md", "zk-client/README.md"].map(|file| root.join(file)).to_vec();
-    let mut folders = ["zk-recipes/src", "zk-client/src"].map(|folder| root.join(folder)).to_vec();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
-            let list = if entry.file_type().unwrap().is_dir() { &mut folders } else { &mut files };
-            list.push(entry.path());
-        }
-    }
+    let places = ["zk-recipes/README.md", "zk-client/README.md", "zk-recipes/src", "zk-client/src"];
+    let entries = places.iter().flat_map(|place| WalkDir::new(root.join(place)));
+    let files = entries.map(|entry| entry.unwrap().into_path()).filter(|path| path.is_file());
     let comment = Regex::new("(?m)^ *//[/!] ?").unwrap();
     // What the pages have around it differs.
     let around = "(?m)^ *(?:# |use |rust|let keeper|#\\[tokio::main\\]|async fn main|$).*";
@@ -273,8 +256,8 @@ fn the_pages_show_what_runs_here() {
     let mut shown = 0;
     // What this page runs in each session only waits for its end, and the tests of `KeyedLocks` run
     // what it shows.
-    for file in files.iter().filter(|file| !file.ends_with("lock_per_key.md")) {
-        let text = fs::read_to_string(file).unwrap();
+    for file in files.filter(|file| !file.ends_with("lock_per_key.md")) {
+        let text = fs::read_to_string(&file).unwrap();
         let text = comment.replace_all(&text, "");
         let blocks = text.split("```").skip(1).step_by(2);
         let works = |block: &&str| [".run_each(|", "retry(|| "].iter().any(|it| block.contains(it));

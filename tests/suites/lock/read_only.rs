@@ -3,51 +3,17 @@
 //! The server that is read-only lacks every node that the other one has, and says so when it is
 //! asked. Each recipe must wait for the other one's word.
 
-use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use tokio::io::DuplexStream;
 use tokio::task::{JoinHandle, spawn};
 use tokio::time::{sleep, timeout};
-use zk_client::{Client, ClientBuilder, CreateOptions, Host, SessionState};
-use zk_embedded::{Config, Server};
+use zk_client::{Client, ClientBuilder, SessionState};
+use zk_embedded::Config;
 use zk_recipes::{
     Barrier, Cached, Counter, Election, Freshness, Group, Lock, TreeCache, TreeLimits,
 };
-use zk_test_support::locks::TIMEOUT;
-
-const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
-
-/// `zk1` is cut off from the quorum, `zk2` is not, and can be reached once it is `open`.
-struct Members {
-    cut_off: Arc<Server>,
-    other: Arc<Server>,
-    open: Arc<AtomicBool>,
-}
-
-impl Members {
-    fn new() -> Self {
-        let member = || Arc::new(Server::in_memory(Config::new().local_sessions(true)));
-        let (cut_off, other) = (member(), member());
-        cut_off.set_read_only(true);
-        Self { cut_off, other, open: Arc::default() }
-    }
-
-    fn builder(&self) -> ClientBuilder {
-        let (cut_off, other) = (self.cut_off.connector(), self.other.connector());
-        let open = Arc::clone(&self.open);
-        let connect = move |host: &Host| -> io::Result<DuplexStream> {
-            match host.name.as_str() {
-                "zk1" => cut_off(host),
-                _ if open.load(Ordering::Relaxed) => other(host),
-                _ => Err(io::ErrorKind::ConnectionRefused.into()),
-            }
-        };
-        let builder = Client::builder().connector(connect).session_timeout(TIMEOUT);
-        builder.allow_read_only(true)
-    }
-}
+use zk_test_support::locks::{TIMEOUT, World};
 
 /// Asks each recipe that reads, each in a task of its own. Behind a quorum each answer is true.
 async fn ask_all(client: &Client, builder: ClientBuilder) -> Vec<(&'static str, JoinHandle<bool>)> {
@@ -90,19 +56,23 @@ async fn ask_all(client: &Client, builder: ClientBuilder) -> Vec<(&'static str, 
 
 #[tokio::test(start_paused = true)]
 async fn no_recipe_that_reads_believes_a_server_without_a_quorum() {
-    let servers = Members::new();
-    let other = servers.other.connector();
-    let owner = Client::builder().connector(other).connect("zk2").await.unwrap();
+    let member = || Arc::new(World::with(Config::new().local_sessions(true)));
+    let (cut_off, other) = (member(), member());
+    cut_off.server.set_read_only(true);
+    let owner = other.client().await;
     let closed = Barrier::new(&owner, "/barrier").unwrap();
     closed.close().await.unwrap();
-    owner.create("/counter", &1_i64.to_be_bytes(), &PERSISTENT).await.unwrap();
+    Counter::new(&owner, "/counter").unwrap().add(1).await.unwrap();
     let group = Group::new(&owner, "/group").unwrap();
     let _member = group.join("one", "").await.unwrap();
     let _guard = Lock::new(&owner, "/lock").unwrap().acquire().await.unwrap();
 
-    let client = servers.builder().connect("zk1,zk2").await.unwrap();
+    // The other one can be reached once it is open.
+    let (builder, open) = cut_off.or(&other);
+    let builder = builder.allow_read_only(true);
+    let client = builder.clone().connect("zk1,zk2").await.unwrap();
     assert_eq!(client.state(), SessionState::ConnectedReadOnly);
-    let asked = ask_all(&client, servers.builder()).await;
+    let asked = ask_all(&client, builder).await;
     let barrier = Barrier::new(&client, "/barrier").unwrap();
     let waiting = spawn(async move { barrier.wait().await.unwrap() });
     sleep(3 * TIMEOUT).await;
@@ -113,7 +83,7 @@ async fn no_recipe_that_reads_believes_a_server_without_a_quorum() {
     let viewed = timeout(TIMEOUT, members.next()).await;
     assert!(viewed.is_err() && members.may_be_outdated());
 
-    servers.open.store(true, Ordering::Relaxed);
+    open.store(true, Ordering::Relaxed);
     for (what, answer) in asked {
         assert!(timeout(10 * TIMEOUT, answer).await.expect(what).unwrap(), "{what}");
     }

@@ -8,11 +8,7 @@ use zk_proto::OpCode;
 use zk_recipes::{Lock, Options, retry};
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
 
-use crate::refused_deletes::turn;
-
-/// Every recipe that queues up in a folder.
-const WAITS: [&str; 8] =
-    ["lock", "read", "write", "multi", "reentrant", "semaphore", "election", "double barrier"];
+use crate::refused_deletes::{WAITS, turn};
 
 /// The servers accept no data of 2 kB: the third create ends the wait for good.
 #[tokio::test(start_paused = true)]

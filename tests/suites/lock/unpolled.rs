@@ -32,12 +32,6 @@ fn away(lock: &ReentrantLock) -> Acquire<ReentrantGuard> {
     acquire
 }
 
-/// Checks that the queue is empty.
-async fn nobody_is_left(world: &World) {
-    settle().await;
-    assert_eq!(world.queue(), [""; 0]);
-}
-
 async fn soon<T>(future: impl Future<Output = Result<T, Error>>) -> T {
     timeout(SOON, future).await.expect("nobody else comes").unwrap()
 }
@@ -61,7 +55,7 @@ async fn another_branch_of_select_waits_until_the_first_acquire_is_dropped() {
     world.is_owner(&guard);
     drop(guard);
     drop(soon(remote.acquire()).await);
-    nobody_is_left(&world).await;
+    world.is_empty().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,7 +79,7 @@ async fn the_acquire_goes_on_with_whoever_is_polled() {
     assert_eq!(requests, 0);
     world.is_owner(&guard);
     drop(guard);
-    nobody_is_left(&world).await;
+    world.is_empty().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,7 +101,7 @@ async fn a_lock_that_is_handed_to_a_future_that_is_not_polled_stays_with_it() {
         let guard = soon(next).await;
         world.is_owner(&guard);
         drop(guard);
-        nobody_is_left(&world).await;
+        world.is_empty().await;
     }
 }
 
@@ -128,5 +122,5 @@ async fn where_nobody_is_there_the_lock_is_kept_until_somebody_comes_or_is_dropp
         }
         drop(soon(remote.acquire()).await);
     }
-    nobody_is_left(&world).await;
+    world.is_empty().await;
 }
