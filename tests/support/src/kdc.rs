@@ -21,8 +21,8 @@ use crate::server::{free_ports, until};
 /// The realm of all principals.
 pub const REALM: &str = "EXAMPLE.COM";
 
-/// Where Debian keeps the programs of administrators, which is not in everybody's `PATH`.
-const SBIN: &str = "/usr/sbin";
+/// Where Debian keeps the programs. Those of administrators are not in everybody's `PATH`.
+const PATH: &str = "/usr/bin:/usr/sbin";
 
 /// A KDC for the realm [`REALM`].
 #[derive(Debug)]
@@ -41,8 +41,8 @@ impl Kdc {
         let mut kdc = Self { process: None, folder, port };
         kdc.write()?;
         run(kdc.command("kdb5_util").args(["create", "-s", "-P", "master", "-r", REALM]))?;
-        let mut command = process::command(Path::new(SBIN).join("krb5kdc"));
-        command.arg("-n").envs(kdc.environment());
+        let mut command = process::command("krb5kdc");
+        command.arg("-n").env("PATH", PATH).envs(kdc.environment());
         let process = kdc.process.insert(Process::start(command, &kdc.path("kdc.out")).await?);
         let serves = async || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok();
         process.wait_until(serves).await?;
@@ -87,17 +87,16 @@ impl Kdc {
     pub fn ticket(&self, principal: &str, keytab: &Path, lifetime: Duration) -> Result<String> {
         let cache = format!("FILE:{}", self.path(&format!("{principal}.cache")).display());
         let lifetime = format!("{}s", lifetime.as_secs());
-        let mut command = Command::new("kinit");
-        command.envs(self.environment()).args(["-l", &lifetime, "-c", &cache, "-k", "-t"]);
-        run(command.arg(keytab).arg(principal))?;
+        let mut command = self.command("kinit");
+        command.args(["-l", &lifetime, "-c", &cache, "-k", "-t"]).arg(keytab).arg(principal);
+        run(&mut command)?;
         Ok(cache)
     }
 
     /// Waits until the ticket in this cache has expired.
     pub async fn expired(&self, cache: &str) -> Result<()> {
         until(async || {
-            let mut command = Command::new("klist");
-            let valid = command.envs(self.environment()).args(["-s", "-c", cache]).status();
+            let valid = self.command("klist").args(["-s", "-c", cache]).status();
             (!valid.ok()?.success()).then_some(())
         })
         .await
@@ -139,8 +138,8 @@ impl Kdc {
     }
 
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(Path::new(SBIN).join(program));
-        command.envs(self.environment());
+        let mut command = Command::new(program);
+        command.env("PATH", PATH).envs(self.environment());
         command
     }
 
