@@ -64,16 +64,6 @@ impl Kdc {
         self.folder.path().join(name)
     }
 
-    /// Makes a principal with a random key. `name` has no realm.
-    pub fn add_principal(&self, name: &str) -> Result<()> {
-        self.administer(&format!("addprinc -randkey {name}"))
-    }
-
-    /// Gives a principal another random key, which no keytab has.
-    pub fn change_key(&self, name: &str) -> Result<()> {
-        self.administer(&format!("cpw -randkey {name}"))
-    }
-
     /// Writes the keys of these principals into a keytab with this name, and returns its path.
     pub fn keytab(&self, name: &str, principals: &[&str]) -> Result<PathBuf> {
         let path = self.path(name);
@@ -143,7 +133,8 @@ impl Kdc {
         command
     }
 
-    fn administer(&self, query: &str) -> Result<()> {
+    /// Runs a command of `kadmin`, in which names of principals have no realm.
+    pub fn administer(&self, query: &str) -> Result<()> {
         run(self.command("kadmin.local").args(["-r", REALM, "-q", query]))
     }
 }
