@@ -9,6 +9,8 @@ const CASES: &[(&str, &str)] = &[
     ("a enters 0, a writes 0, a leaves 0, a refused 0, b enters 1, b writes 1, b leaves 1", ""),
     ("a enters 0, a writes 0, a lost 0, a refused 0, b enters 1, b writes 1, b leaves 1", ""),
     ("a enters 0, a writes 0, a gone, a refused 0, b enters 1, b writes 1, b leaves 1", ""),
+    // One holder may write more than once.
+    ("a enters 0, a writes 0, a writes 0, a leaves 0", ""),
     // Beliefs that overlap make a double owner.
     ("a enters 0, b enters 1, a leaves 0, b leaves 1", "b:1 entered beside a:0"),
     // Who was stopped must notice before anything else.

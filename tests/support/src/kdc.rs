@@ -21,8 +21,8 @@ use crate::server::{free_ports, until};
 /// The realm of all principals.
 pub const REALM: &str = "EXAMPLE.COM";
 
-/// Where Debian keeps the programs of administrators, which is not in everybody's `PATH`.
-const SBIN: &str = "/usr/sbin";
+/// Where Debian keeps the programs. Those of administrators are not in everybody's `PATH`.
+const PATH: &str = "/usr/bin:/usr/sbin";
 
 /// A KDC for the realm [`REALM`].
 #[derive(Debug)]
@@ -41,8 +41,8 @@ impl Kdc {
         let mut kdc = Self { process: None, folder, port };
         kdc.write()?;
         run(kdc.command("kdb5_util").args(["create", "-s", "-P", "master", "-r", REALM]))?;
-        let mut command = process::command(Path::new(SBIN).join("krb5kdc"));
-        command.arg("-n").envs(kdc.environment());
+        let mut command = process::command("krb5kdc");
+        command.arg("-n").env("PATH", PATH).envs(kdc.environment());
         let process = kdc.process.insert(Process::start(command, &kdc.path("kdc.out")).await?);
         let serves = async || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok();
         process.wait_until(serves).await?;
@@ -64,16 +64,6 @@ impl Kdc {
         self.folder.path().join(name)
     }
 
-    /// Makes a principal with a random key. `name` has no realm.
-    pub fn add_principal(&self, name: &str) -> Result<()> {
-        self.administer(&format!("addprinc -randkey {name}"))
-    }
-
-    /// Gives a principal another random key, which no keytab has.
-    pub fn change_key(&self, name: &str) -> Result<()> {
-        self.administer(&format!("cpw -randkey {name}"))
-    }
-
     /// Writes the keys of these principals into a keytab with this name, and returns its path.
     pub fn keytab(&self, name: &str, principals: &[&str]) -> Result<PathBuf> {
         let path = self.path(name);
@@ -87,17 +77,16 @@ impl Kdc {
     pub fn ticket(&self, principal: &str, keytab: &Path, lifetime: Duration) -> Result<String> {
         let cache = format!("FILE:{}", self.path(&format!("{principal}.cache")).display());
         let lifetime = format!("{}s", lifetime.as_secs());
-        let mut command = Command::new("kinit");
-        command.envs(self.environment()).args(["-l", &lifetime, "-c", &cache, "-k", "-t"]);
-        run(command.arg(keytab).arg(principal))?;
+        let mut command = self.command("kinit");
+        command.args(["-l", &lifetime, "-c", &cache, "-k", "-t"]).arg(keytab).arg(principal);
+        run(&mut command)?;
         Ok(cache)
     }
 
     /// Waits until the ticket in this cache has expired.
     pub async fn expired(&self, cache: &str) -> Result<()> {
         until(async || {
-            let mut command = Command::new("klist");
-            let valid = command.envs(self.environment()).args(["-s", "-c", cache]).status();
+            let valid = self.command("klist").args(["-s", "-c", cache]).status();
             (!valid.expect("klist can be run").success()).then_some(())
         })
         .await
@@ -139,12 +128,13 @@ impl Kdc {
     }
 
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(Path::new(SBIN).join(program));
-        command.envs(self.environment());
+        let mut command = Command::new(program);
+        command.env("PATH", PATH).envs(self.environment());
         command
     }
 
-    fn administer(&self, query: &str) -> Result<()> {
+    /// Runs a command of `kadmin`, in which names of principals have no realm.
+    pub fn administer(&self, query: &str) -> Result<()> {
         run(self.command("kadmin.local").args(["-r", REALM, "-q", query]))
     }
 }

@@ -227,14 +227,20 @@ impl Server {
 
 /// Starts the servers that `create` makes, and returns when all of them serve clients. If another
 /// process took one of their ports, tries again with new servers on other ports.
-async fn start<S>(create: impl Fn() -> anyhow::Result<S>) -> anyhow::Result<S>
-where
-    S: AsMut<[Server]>,
-{
+async fn start<S: AsMut<[Server]>>(create: impl Fn() -> anyhow::Result<S>) -> anyhow::Result<S> {
     let mut attempt = 1;
     loop {
         let mut servers = create()?;
-        let started = start_each(servers.as_mut()).await;
+        let started = async {
+            for server in servers.as_mut() {
+                server.launch().await?;
+            }
+            for server in servers.as_mut() {
+                server.wait_until_serving().await?;
+            }
+            Ok(())
+        };
+        let started = started.await;
         // A member of an ensemble serves clients without its port for elections, and ends later.
         let mut processes = servers.as_mut().iter().filter_map(|server| server.process.as_ref());
         let lost_a_port = processes.any(Process::lost_a_port);
@@ -245,17 +251,6 @@ where
             Err(error) => return Err(error),
         }
     }
-}
-
-/// Launches all `servers`, then waits until the last of them serves clients.
-async fn start_each(servers: &mut [Server]) -> anyhow::Result<()> {
-    for server in &mut *servers {
-        server.launch().await?;
-    }
-    for server in servers {
-        server.wait_until_serving().await?;
-    }
-    Ok(())
 }
 
 /// Asks until there is an answer. Fails if that takes more than 60 s.

@@ -137,11 +137,8 @@ impl Bench {
         let mut out = BytesMut::new();
         let any = self.session.poll_transmit(self.now, &mut out);
         assert_eq!(any, !out.is_empty());
-        let mut frames = Vec::new();
-        while let Some(payload) = frame::split(&mut out, frame::SERVER_FRAME_LIMIT).expect("frames")
-        {
-            frames.push(payload);
-        }
+        let split = || frame::split(&mut out, frame::SERVER_FRAME_LIMIT).expect("frames");
+        let frames = std::iter::from_fn(split).collect();
         assert!(out.is_empty(), "half a frame was sent");
         frames
     }

@@ -19,14 +19,13 @@ use super::{POLL_INTERVAL, until};
 /// How many lines of a process's log an error shows.
 const LOG_TAIL: usize = 40;
 
-/// The command prefix by which Linux kills a program when the thread that started it ends.
-const LEASH: [&str; 4] = ["setpriv", "--pdeathsig", "KILL", "--"];
-
-/// True if the leash works on this machine.
-static HAS_LEASH: LazyLock<bool> = LazyLock::new(|| {
-    let mut trial = std::process::Command::new(LEASH[0]);
-    trial.args(&LEASH[1..]).arg("true").stdin(Stdio::null()).stderr(Stdio::null());
-    trial.status().is_ok_and(|status| status.success())
+/// What stands before a program: a command by which Linux kills the program when the thread that
+/// started it ends or, where that does not work, one that changes nothing.
+static LEASH: LazyLock<&[&str]> = LazyLock::new(|| {
+    let leash = &["setpriv", "--pdeathsig", "KILL", "--"];
+    let mut trial = std::process::Command::new(leash[0]);
+    trial.args(&leash[1..]).arg("true").stdin(Stdio::null()).stderr(Stdio::null());
+    if trial.status().is_ok_and(|status| status.success()) { leash } else { &["env"] }
 });
 
 /// The runtime whose only thread starts all processes. It lives as long as the test process, and so
@@ -38,9 +37,8 @@ static SPAWNER: LazyLock<Runtime> = LazyLock::new(|| {
 /// A command for `program` that, where the system supports it, ends with this process even if this
 /// process is killed.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
-    let leash: &[&str] = if *HAS_LEASH { &LEASH } else { &["env"] };
-    let mut command = Command::new(leash[0]);
-    command.args(&leash[1..]).arg(program).stdin(Stdio::null());
+    let mut command = Command::new(LEASH[0]);
+    command.args(&LEASH[1..]).arg(program).stdin(Stdio::null());
     command
 }
 
