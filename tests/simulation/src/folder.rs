@@ -101,8 +101,8 @@ impl Nemesis {
         });
     }
 
-    /// Creates a child that takes a sequence number, and deletes it after a while. By its marker it
-    /// is a contender of another client, or none. It is an owned node: the client makes sure that
+    /// Creates a child that takes a sequence number, and deletes it after a while. Its marker says
+    /// whether it is a contender of another client. It is an owned node: the client makes sure that
     /// it is deleted, whatever happens to its connection.
     pub(super) fn stay(&mut self, what: &'static str, marker: &str) {
         let client = self.operator.clone();

@@ -66,10 +66,10 @@ pub(super) fn is_ping(bytes: &[u8]) -> bool {
     bytes.get(4..8).is_some_and(|xid| xid == Xid::PING.0.to_be_bytes())
 }
 
-/// What the request in these bytes asks for.
-pub(super) fn op(bytes: &[u8]) -> String {
-    let header = bytes.get(4..).map(|frame| RequestHeader::decode(&mut Reader::new(frame)));
-    header.and_then(Result::ok).map(|header| header.op.to_string()).unwrap_or_default()
+/// The operation of the request in these bytes.
+pub(super) fn op(bytes: &[u8]) -> Option<OpCode> {
+    let header = RequestHeader::decode(&mut Reader::new(bytes.get(4..)?));
+    header.ok().map(|header| header.op)
 }
 
 /// The first event in these bytes that `is_meant`, with its bounds in them and its node.

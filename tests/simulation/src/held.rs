@@ -164,7 +164,7 @@ impl Job {
             _ => (Patience::Waits, u64::MAX),
         };
         self.trial.note(|| format!("{who} asks for {what}: {patience:?}, {polls}"));
-        let asked = patience.ask(acquire, acquire_within, try_acquire);
+        let asked = patience.ask(acquire, |time, _| acquire_within(time), try_acquire);
         let got = self.get(&request, polls, asked).await?;
         if got.is_none() {
             self.trial.count("acquires cancelled");

@@ -43,15 +43,19 @@ pub(super) enum Patience {
 impl Patience {
     /// Asks in one of three ways for a guard: that is `None` if the time was over before, or if
     /// somebody else holds the lock.
-    pub(super) async fn ask<G, F: Future<Output = Result<G, Error>>>(
+    pub(super) async fn ask<G, A, F>(
         self,
-        acquire: impl Future<Output = Result<G, Error>>,
-        acquire_within: impl FnOnce(Duration) -> F,
+        acquire: A,
+        within: impl FnOnce(Duration, A) -> F,
         try_acquire: impl Future<Output = Result<Option<G>, Error>>,
-    ) -> Result<Option<G>, Error> {
+    ) -> Result<Option<G>, Error>
+    where
+        A: Future<Output = Result<G, Error>>,
+        F: Future<Output = Result<G, Error>>,
+    {
         match self {
             Self::Waits => acquire.await.map(Some),
-            Self::Within(time) => match acquire_within(time).await {
+            Self::Within(time) => match within(time, acquire).await {
                 Err(error) if error.kind() == ErrorKind::TimedOut => Ok(None),
                 acquired => acquired.map(Some),
             },
@@ -97,35 +101,27 @@ impl AnyLock {
     ) -> Result<Option<AnyGuard>, Error> {
         Ok(match (self, role) {
             (Self::Plain(lock), _) => patience
-                .ask(lock.acquire(), |it| lock.acquire_within(it), lock.try_acquire())
+                .ask(lock.acquire(), |time, _| lock.acquire_within(time), lock.try_acquire())
                 .await?
                 .map(AnyGuard::Plain),
             (Self::Rw(lock), Role::Shared) => patience
-                .ask(lock.read(), |it| lock.within(it, lock.read()), lock.try_read())
+                .ask(lock.read(), |time, it| lock.within(time, it), lock.try_read())
                 .await?
                 .map(AnyGuard::Reads),
             (Self::Rw(lock), Role::Exclusive) => patience
-                .ask(lock.write(), |it| lock.within(it, lock.write()), lock.try_write())
+                .ask(lock.write(), |time, it| lock.within(time, it), lock.try_write())
                 .await?
                 .map(AnyGuard::Writes),
             (Self::Reentrant(lock), _) => patience
-                .ask(
-                    lock.acquire(owner),
-                    |it| lock.within(it, lock.acquire(owner)),
-                    lock.try_acquire(owner),
-                )
+                .ask(lock.acquire(owner), |time, it| lock.within(time, it), lock.try_acquire(owner))
                 .await?
                 .map(AnyGuard::Reentrant),
             (Self::ReentrantRw(lock), Role::Shared) => patience
-                .ask(lock.read(owner), |it| lock.within(it, lock.read(owner)), lock.try_read(owner))
+                .ask(lock.read(owner), |time, it| lock.within(time, it), lock.try_read(owner))
                 .await?
                 .map(AnyGuard::Reentrant),
             (Self::ReentrantRw(lock), Role::Exclusive) => patience
-                .ask(
-                    lock.write(owner),
-                    |it| lock.within(it, lock.write(owner)),
-                    lock.try_write(owner),
-                )
+                .ask(lock.write(owner), |time, it| lock.within(time, it), lock.try_write(owner))
                 .await?
                 .map(AnyGuard::Reentrant),
             (Self::Keyed(locks), _) => {

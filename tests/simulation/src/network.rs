@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// The faults of one direction of a connection that one of both sides still has.
+    /// The faults of one direction of a connection, which at least one side still has.
     pub(super) fn faults(&mut self, id: ConnectionId, way: Way) -> &mut Faults {
         &mut self.net.links.get_mut(&id).expect("a connection").own.faults[way as usize]
     }
@@ -160,8 +160,8 @@ impl World {
             Way::Up if session.is_some() => Frame::Request,
             _ => Frame::Other,
         };
-        if frame == Frame::Request {
-            script.count(frames::op(bytes));
+        if let Some(op) = frames::op(bytes).filter(|_| frame == Frame::Request) {
+            script.count(op);
         }
         let (faults, core) = (script.strike(frame), &mut self.net.core);
         for fault in &faults {

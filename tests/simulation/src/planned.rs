@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use zk_client::{Client, SessionId};
-use zk_embedded::ErrorCode;
+use zk_embedded::{ErrorCode, OpCode};
 
 use super::clock::now;
 use super::folder::withhold;
@@ -147,7 +147,7 @@ pub struct Course {
     /// How many of the faults struck.
     pub struck: usize,
     /// How many requests of each kind the processes have sent, pings aside.
-    pub requests: BTreeMap<String, u64>,
+    pub requests: BTreeMap<OpCode, u64>,
 }
 
 /// Runs a family with these faults, on links with this latency in milliseconds. What contenders do
@@ -186,7 +186,7 @@ pub(super) struct Script {
     pub(super) latency: Duration,
     strikes: Vec<Strike>,
     frames: Vec<Frame>,
-    requests: BTreeMap<String, u64>,
+    requests: BTreeMap<OpCode, u64>,
     pub(super) struck: usize,
     ended: usize,
     is_over: bool,
@@ -195,7 +195,7 @@ pub(super) struct Script {
 }
 
 impl Script {
-    pub(super) fn count(&mut self, request: String) {
+    pub(super) fn count(&mut self, request: OpCode) {
         *self.requests.entry(request).or_default() += 1;
     }
 

@@ -8,14 +8,14 @@ use tokio_rustls::rustls::version::{TLS12, TLS13};
 use zk_client::TlsConnector;
 use zk_embedded::{Config, Server, ServerVersion};
 use zk_test_support::claims::target::Target;
-use zk_test_support::claims::{
-    ALONE, CLIENT, LOCK_COSTS, LOCKS, equipped_embedded, hold_apart, hold_at_once,
-};
+use zk_test_support::claims::{ALONE, CLIENT, LOCK_COSTS, LOCKS, hold_apart, hold_at_once};
 use zk_test_support::tls::{Authority, Front};
 use zk_test_support::trials::{TRIALS, sweep};
 
 async fn server(version: ServerVersion) -> Result<Server> {
-    Ok(Server::with(equipped_embedded(Config::new().server_version(version))).await?)
+    // All claims at once may have more connections than the 60 of the default.
+    let config = Config::new().extended_types(true).max_connections_per_host(0);
+    Ok(Server::with(config.server_version(version)).await?)
 }
 
 /// A server behind TLS.

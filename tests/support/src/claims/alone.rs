@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tokio::time::{sleep, timeout};
-use zk_client::{CreateOptions, ErrorCode, EventType, Op, Reply, StreamEvent, WatchMode};
+use zk_client::{Client, CreateOptions, ErrorCode, EventType, Op, Reply, StreamEvent, WatchMode};
 
 use crate::claims::target::Target;
 use crate::relay::Relay;
@@ -65,10 +65,7 @@ pub async fn fifty_thousand_watches_come_through_a_reconnect(target: &Target) ->
     relay.cut();
     let mut states = client.states();
     states.wait_for(|state| !state.is_connected()).await?;
-    let fired = KIND / CHANGED;
-    all(fired, |n| other.set_data(&format!("/d/{}", n * CHANGED), b"x", None)).await?;
-    all(fired, |n| other.create(&format!("/e/{}", n * CHANGED), b"", &PERSISTENT)).await?;
-    all(fired, |n| other.create(&format!("/c/{}/x", n * CHANGED), b"", &PERSISTENT)).await?;
+    change(&other, 0).await?;
     relay.mend();
     states.wait_for(|state| state.is_connected()).await?;
     client.sync("/").await?;
@@ -94,19 +91,14 @@ pub async fn fifty_thousand_watches_come_through_a_reconnect(target: &Target) ->
     }
 
     // All the other watches are set, on the server as well, until nobody waits for them.
+    let fired = KIND / CHANGED;
     watches_come_to(armed - 3 * fired, address).await?;
     let stats = client.stats();
     ensure!(stats.watches == 3 * (KIND - fired) && stats.streams == 2 * KIND, "{stats:?}");
 
     // They see later changes.
+    change(&other, CHANGED - 1).await?;
     let later = || (CHANGED - 1..KIND).step_by(CHANGED);
-    for n in later() {
-        other.set_data(&format!("/d/{n}"), b"y", None).await?;
-        other.create(&format!("/e/{n}"), b"", &PERSISTENT).await?;
-        other.create(&format!("/c/{n}/x"), b"", &PERSISTENT).await?;
-        other.set_data(&format!("/p/{n}"), b"y", None).await?;
-        other.create(&format!("/r/{n}/x"), b"", &PERSISTENT).await?;
-    }
     for (watchers, folder, kind) in &mut one_shot {
         for n in later() {
             let event = timeout(DEADLINE, watchers[n].changed()).await??;
@@ -123,6 +115,20 @@ pub async fn fifty_thousand_watches_come_through_a_reconnect(target: &Target) ->
     }
     drop((one_shot, streams));
     watches_come_to(0, address).await
+}
+
+/// Changes one in [`CHANGED`] of the nodes of each kind, from this one on.
+async fn change(client: &Client, first: usize) -> Result<()> {
+    let (count, number) = (KIND / CHANGED, |n| first + n * CHANGED);
+    for kind in ["/d", "/p"] {
+        let path = |n| format!("{kind}/{}", number(n));
+        all(count, |n| client.set_data(&path(n), b"x", None)).await?;
+    }
+    for (kind, child) in [("/e", ""), ("/c", "/x"), ("/r", "/x")] {
+        let path = |n| format!("{kind}/{}{child}", number(n));
+        all(count, |n| client.create(&path(n), b"", &PERSISTENT)).await?;
+    }
+    Ok(())
 }
 
 /// Makes this many calls, some thousands at a time, and waits for all of them.

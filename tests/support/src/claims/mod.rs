@@ -175,9 +175,3 @@ pub fn equipped(mut config: ServerConfig) -> ServerConfig {
     config.max_session_timeout.get_or_insert(SESSION_TIMEOUT);
     config
 }
-
-/// Configures the embedded server as the claims need it.
-pub fn equipped_embedded(config: zk_embedded::Config) -> zk_embedded::Config {
-    // All claims at once may have more connections than the 60 of the default.
-    config.extended_types(true).max_connections_per_host(0)
-}

@@ -44,8 +44,9 @@ impl Held<'_> {
     }
 }
 
-/// Fails if there is any problem in the history of one lock.
+/// Fails if there is any problem in the history of one lock, or nothing in it.
 pub fn check(history: &[Entry]) -> Result<()> {
+    ensure!(!history.is_empty(), "nobody has told anything");
     let problems = problems(history);
     ensure!(problems.is_empty(), "{problems:?}");
     Ok(())

@@ -78,8 +78,8 @@ impl Process {
         });
         started.await.and_then(|started| started).map_err(|problem| {
             anyhow!(
-                "the server did not start: {problem}; `tests/run --install` installs Java and \
-                 ZooKeeper; the end of its log:\n{}",
+                "it did not start: {problem}; `tests/run --install` installs what it needs; the \
+                 end of its log:\n{}",
                 self.log_tail()
             )
         })
