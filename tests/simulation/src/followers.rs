@@ -27,8 +27,18 @@ const ROOM: &str = "/locks/simulated/room";
 /// and the node that moves.
 const FEW: usize = 4;
 
+/// How often a process writes and sees it, at least, while faults of a script strike.
+pub(super) const TURNS: u32 = 3;
+
 /// How long what is kept may take to follow a connection that is lost.
 const AT_ONCE: Duration = Duration::from_millis(1);
+
+/// Makes the first nodes, before processes begin.
+pub(super) async fn prepare(operator: &Client) -> Result<(), zk_client::Error> {
+    let options = CreateOptions::persistent();
+    drop(operator.create_all(&format!("{ROOM}/0"), b"", &options).await?);
+    operator.create(VALUE, b"", &options).await.map(drop)
+}
 
 /// A process that follows.
 struct Follower {

@@ -13,6 +13,9 @@ use super::trace::{Told, Trace};
 /// The folder of the lock.
 pub(super) const FOLDER: &str = "/locks/simulated";
 
+/// That an operator has deleted the folder with all that was in it.
+pub(super) const REMOVED: &str = "folder removed";
+
 /// Where the locks of keys are, and the key of the one that is contended for.
 pub(super) const FOLDER_OF_KEYS: &str = "/locks";
 pub(super) const KEY: &str = "simulated";

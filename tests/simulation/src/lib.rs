@@ -274,6 +274,9 @@ impl Simulation {
         let mut nemesis = Nemesis::new(self, random.fork());
         let counter = self.operator.create(COUNTER, b"", &CreateOptions::persistent()).await;
         counter.map_err(|error| error.to_string())?;
+        if self.trial.is_planned && self.family.follows() {
+            followers::prepare(&self.operator).await.map_err(|error| error.to_string())?;
+        }
         match self.family {
             _ if self.trial.is_planned => self.all_had_a_turn().await,
             Family::Requeue => self.disturb(&mut random, &mut nemesis).await?,
@@ -339,11 +342,13 @@ impl Simulation {
         Ok(())
     }
 
-    /// Waits until every contender had a turn, or the time for it is over.
+    /// Waits until every contender had a turn, or the time for it is over. The journal keeps what
+    /// is broken meanwhile.
     async fn all_had_a_turn(&self) {
+        let turns = if self.family.follows() { followers::TURNS } else { 1 };
         let had_turn = |progress: &Progress, name: &Name| match self.family {
             Family::Partitioner => shards::are_even(progress, self.names.len()),
-            _ => progress.served_early.contains(name),
+            _ => progress.served_early.get(name).is_some_and(|had| *had >= turns),
         };
         drop(self.until("has a turn", TURNS_WITHIN, had_turn).await);
     }

@@ -20,13 +20,13 @@ use zk_embedded::{ErrorCode, OpCode};
 use super::clock::now;
 use super::folder::withhold;
 use super::gate::Mode;
-use super::journal::nodes;
+use super::journal::{FOLDER, REMOVED, nodes};
 use super::nemesis::{UNPROVEN, kill};
 use super::net::Traffic;
 use super::network::{Shared, World};
 use super::process::{Phase, Trial};
 use super::{Family, Outcome, Servers, Simulation, in_virtual_time};
-use crate::task::later;
+use crate::task::{later, spawn};
 use zk_inputs::Random;
 
 /// The session timeout of the contenders. A third of it is enough for two round trips on the
@@ -77,6 +77,8 @@ pub enum Fault {
     Write,
     /// The server deletes the folder, if nothing is in it.
     Reap,
+    /// An operator deletes the folder with all that is in it.
+    Remove,
     /// Nobody may delete nodes, for a while.
     Withhold,
     /// The server serves nobody for a moment.
@@ -87,11 +89,11 @@ pub enum Fault {
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 19] = {
+    pub const ALL: [Self; 20] = {
         use Fault::*;
         [
             Cut, CutBehind, Silence, Late, Refuse, Disown, ServeLate, Expire, GiveUp, Pause, Stop,
-            Kill, Delete, Purge, Write, Reap, Withhold, Restart, Isolate,
+            Kill, Delete, Purge, Write, Reap, Remove, Withhold, Restart, Isolate,
         ]
     };
 
@@ -326,6 +328,15 @@ impl Due {
                 let before = world.net.core.last_zxid();
                 world.serve(|core, now| core.reap(now));
                 before != world.net.core.last_zxid()
+            }
+            Fault::Remove => {
+                let mut world = world();
+                let is_there = world.net.core.has_node(FOLDER);
+                if is_there {
+                    world.journal.strike(REMOVED);
+                    spawn(operator.delete_all(FOLDER));
+                }
+                is_there
             }
             Fault::Withhold => {
                 withhold(trial, operator, TIMEOUT / 2);

@@ -68,8 +68,8 @@ pub(super) struct Trial {
 pub(super) struct Progress {
     /// The gate of each process in its current life.
     pub(super) gates: BTreeMap<usize, Arc<Gate>>,
-    /// The tasks that got the lock before that.
-    pub(super) served_early: BTreeSet<Name>,
+    /// How often each task got the lock before that.
+    pub(super) served_early: BTreeMap<Name, u32>,
     /// How often each task got the lock in the calm.
     pub(super) served: BTreeMap<Name, u32>,
     /// The tasks that have stopped acquiring the lock.
@@ -136,7 +136,7 @@ impl Trial {
         let progress = &mut self.progress.lock().unwrap();
         match self.phase() {
             Phase::Storm => {
-                progress.served_early.insert(name);
+                *progress.served_early.entry(name).or_default() += 1;
                 self.had_turn.notify_one();
             }
             _ => *progress.served.entry(name).or_default() += 1,
