@@ -68,7 +68,7 @@ pub(super) struct Trial {
 pub(super) struct Progress {
     /// The gate of each process in its current life.
     pub(super) gates: BTreeMap<usize, Arc<Gate>>,
-    /// How often each task got the lock before that.
+    /// How often each task got the lock before the calm.
     pub(super) served_early: BTreeMap<Name, u32>,
     /// How often each task got the lock in the calm.
     pub(super) served: BTreeMap<Name, u32>,

@@ -10,7 +10,6 @@ mod mutations;
 mod nodes;
 mod other_servers;
 mod outages;
-mod replica;
 mod sessions;
 mod tcp;
 mod watches;

@@ -335,7 +335,6 @@ const CRATES: &[Layers] = &[
             "monitor",
             "words",
             "core",
-            "replica",
             "snapshot/adler",
             "snapshot/error",
             "snapshot/format",

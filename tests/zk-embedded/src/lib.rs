@@ -180,7 +180,6 @@ mod monitor;
 mod words;
 
 mod core;
-mod replica;
 mod snapshot;
 
 mod seat;
