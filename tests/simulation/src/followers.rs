@@ -27,9 +27,6 @@ const ROOM: &str = "/locks/simulated/room";
 /// and the node that moves.
 const FEW: usize = 4;
 
-/// How often a process writes and sees it, at least, while faults of a script strike.
-pub(super) const TURNS: u32 = 3;
-
 /// How long what is kept may take to follow a connection that is lost.
 const AT_ONCE: Duration = Duration::from_millis(1);
 

@@ -278,7 +278,7 @@ impl Simulation {
             followers::prepare(&self.operator).await.map_err(|error| error.to_string())?;
         }
         match self.family {
-            _ if self.trial.is_planned => self.all_had_a_turn().await,
+            _ if self.trial.is_planned => self.all_had_turns().await,
             Family::Requeue => self.disturb(&mut random, &mut nemesis).await?,
             _ => self.storm(&mut random, &mut nemesis).await?,
         }
@@ -342,15 +342,14 @@ impl Simulation {
         Ok(())
     }
 
-    /// Waits until every contender had a turn, or the time for it is over. The journal keeps what
-    /// is broken meanwhile.
-    async fn all_had_a_turn(&self) {
-        let turns = if self.family.follows() { followers::TURNS } else { 1 };
+    /// Waits until every contender had two turns, or the time for them is over. The journal keeps
+    /// what is broken meanwhile.
+    async fn all_had_turns(&self) {
         let had_turn = |progress: &Progress, name: &Name| match self.family {
             Family::Partitioner => shards::are_even(progress, self.names.len()),
-            _ => progress.served_early.get(name).is_some_and(|had| *had >= turns),
+            _ => progress.served_early.get(name).is_some_and(|had| *had >= 2),
         };
-        drop(self.until("has a turn", TURNS_WITHIN, had_turn).await);
+        drop(self.until("has two turns", TURNS_WITHIN, had_turn).await);
     }
 
     /// Lets all contenders requeue, turn after turn, until faults happen.

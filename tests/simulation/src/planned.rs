@@ -144,7 +144,7 @@ impl FromStr for Strike {
 pub struct Course {
     /// Its result.
     pub outcome: Outcome,
-    /// The frames that arrived until every contender had its turn.
+    /// The frames that arrived until every contender had two turns.
     pub frames: Vec<Frame>,
     /// How many of the faults struck.
     pub struck: usize,

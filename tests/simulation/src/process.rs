@@ -126,7 +126,7 @@ impl Trial {
     }
 
     /// How often each task must get the lock in the calm. After few faults once is enough, since it
-    /// had a turn among them.
+    /// had two turns among them.
     pub(super) fn turns(&self) -> u32 {
         if self.is_planned { 1 } else { 2 }
     }

@@ -2,7 +2,7 @@
 //! and with pairs of faults at pairs of frames.
 //!
 //! The bound: the frames are the first 64 at most of a run without faults, until each contender had
-//! a turn, and pairs are of faults that strike alone. `ZK_SIM_PAIRS` is the number of pairs that
+//! two turns, and pairs are of faults that strike alone. `ZK_SIM_PAIRS` is the number of pairs that
 //! each family runs, spread evenly over all of them; with `ZK_SOAK` all pairs run, unless that says
 //! otherwise. `ZK_SIM_FAMILY` chooses one family. A run that fails is printed with the command that
 //! runs it alone and prints its trace, and with one that makes a page of it. With `ZK_SIM_COUNT`
