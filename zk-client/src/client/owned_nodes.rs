@@ -187,7 +187,9 @@ impl Client {
     /// If the multi is refused, every reply fails with the same error, which is that of
     /// [`multi`](Self::multi). If the connection breaks before the reply, the client looks for each
     /// node by itself: `ConnectionLoss` with the outcome `NotApplied` on any of them means that
-    /// nothing of the multi was applied.
+    /// nothing of the multi was applied. `NoNode` without a [failed
+    /// operation](Error::failed_op) means that all was applied, on a server whose replies do not
+    /// tell the czxid of a node: the client could not read the new node, which may be gone.
     pub fn multi_owned(&self, ops: impl Operations) -> Vec<Reply<OwnedNode>> {
         let Transaction { actions, .. } = Transaction::new(&ops);
         let owned = actions.iter().enumerate().filter(|(_, action)| action.is_owned());

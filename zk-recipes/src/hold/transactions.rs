@@ -150,6 +150,12 @@ impl Hold {
                 drop(self.take_node());
                 Err(Cause::Unconfirmed(error).into())
             }
+            // It was carried out. The client reads what it creates where a reply does not tell the
+            // czxid, and that node has gone.
+            Err(error) if error.is_no_node() && error.failed_op().is_none() => {
+                drop(self.take_node());
+                Err(self.status.mark_deleted())
+            }
             Err(error) => Err(self.status.transaction_error(fence, error)),
         }
     }

@@ -116,8 +116,9 @@ impl FolderRetries {
             // too.
             (_, Some(failed)) if failed.is_no_node() => self.retries.count_any(failed)?,
             (_, Some(failed)) if !failed.is_connection_loss() => return Err(failed.into()),
-            // The reply to the folder's create was lost, or somebody removed it again.
-            _ => {}
+            // The reply to the folder's create was lost, or somebody removed it again, or our node
+            // before the client has read it.
+            (_, failed) => self.retries.count_any(failed.unwrap_or(error))?,
         }
         Ok(())
     }

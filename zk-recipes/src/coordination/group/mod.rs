@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use zk_client::{Client, Error as ClientError, Op};
 
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::hold::{Hold, Releasing};
 use crate::node::{Folder, NodeNaming, Role, parse_member};
 use crate::options::{OfMember, Options, Settings};
@@ -242,8 +242,8 @@ impl Group {
     }
 }
 
-/// Deletes the nodes at `old` and creates ours, in one transaction. `None` if one of them has gone,
-/// or another one has come.
+/// Deletes the nodes at `old` and creates ours, in one transaction. `None` if one of them or the
+/// folder has gone, or another one has come.
 async fn replace(queue: &Arc<Queue>, old: &[String]) -> Result<Option<Hold>, Error> {
     let options = queue.options();
     let (stem, node) = (queue.stem(Role::Exclusive), options.node());
@@ -256,6 +256,8 @@ async fn replace(queue: &Arc<Queue>, old: &[String]) -> Result<Option<Hold>, Err
     let place = match created.await {
         Ok(node) => Place::new(queue, node)?,
         Err(error) if error.is_no_node() && error.failed_op().is_some() => return Ok(None),
+        // The client reads the node where a reply does not tell its czxid.
+        Err(error) if error.is_no_node() => return Err(Cause::NodeVanished(stem).into()),
         Err(error) => return Err(error.into()),
     };
     match place.is_first(None).await? {
