@@ -194,7 +194,8 @@ async fn lane(number: u32, disasters: usize) {
     }
 
     stop.store(true, Ordering::Relaxed);
-    // The programs that wait come to hold the lock, one after the other.
+    // The programs that wait come to hold the lock, one after the other. A program has ended when
+    // none of its processes has its output any more, so a command that is left is waited for.
     loop {
         kill_process(holder.program, Signal::KILL).unwrap_or_default();
         tokio::select! {
@@ -205,18 +206,16 @@ async fn lane(number: u32, disasters: usize) {
             },
         }
     }
-    check_records(&records).await;
+    check_records(&records);
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Checks that no command is left, and that none has written after a later one.
-async fn check_records(records: &Path) {
-    // A process that is ending closes its output before it gives the file free.
-    let mut free = Command::new("flock");
-    let free = free.args(["--timeout", "60"]).arg(records).arg("true").status().await.unwrap();
-    assert!(free.success(), "a command is left");
+/// Checks that no command has written after a later one.
+fn check_records(records: &Path) {
     let tokens = std::fs::read_to_string(records).unwrap();
     let tokens = tokens.lines().map(|line| line.parse::<FencingToken>().unwrap());
+    let tokens = tokens.collect::<Vec<_>>();
+    assert!(!tokens.is_empty());
     assert!(tokens.is_sorted(), "a command wrote after the next one");
 }
 
