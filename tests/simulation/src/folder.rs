@@ -42,24 +42,10 @@ impl Nemesis {
         some
     }
 
-    /// Counts the results of an action that was carried out.
-    fn counts<T, E>(
-        &self,
-        what: &'static str,
-        done: impl Future<Output = Result<T, E>> + Send + 'static,
-    ) {
-        let trial = Arc::clone(&self.trial);
-        spawn(async move {
-            if done.await.is_ok() {
-                trial.world.lock().unwrap().journal.strike(what);
-            }
-        });
-    }
-
     /// Deletes the nodes of up to `most` contenders, one by one.
     pub(super) fn delete(&mut self, what: &'static str, most: usize) {
         for path in self.some(most) {
-            self.counts(what, self.operator.delete(&path, None));
+            counts(&self.trial, what, self.operator.delete(&path, None));
         }
     }
 
@@ -67,14 +53,18 @@ impl Nemesis {
     pub(super) fn delete_two(&mut self) {
         if let [one, two] = &*self.some(2) {
             let ops = (Op::delete(one, None), Op::delete(two, None));
-            self.counts("two deleted at once", self.operator.multi(ops));
+            counts(&self.trial, "two deleted at once", self.operator.multi(ops));
         }
     }
 
     pub(super) fn write(&mut self) {
         let word = self.others.pick(&WORDS).unwrap_or_default();
         for path in self.some(1) {
-            self.counts("written by the operator", self.operator.set_data(&path, word, None));
+            counts(
+                &self.trial,
+                "written by the operator",
+                self.operator.set_data(&path, word, None),
+            );
         }
     }
 
@@ -109,7 +99,7 @@ impl Nemesis {
         let stem = format!("{FOLDER}/{:032x}{marker}", client.unique());
         let created = client.create_owned(&stem, b"", &OWNED);
         let stays = self.others.millis(0..STAYS);
-        self.counts(what, async move {
+        counts(&self.trial, what, async move {
             let node = created.await?;
             tokio::time::sleep(stays).await;
             let path = node.path().to_owned();
@@ -122,6 +112,20 @@ impl Nemesis {
             deleted
         });
     }
+}
+
+/// Counts an action if it is carried out.
+pub(super) fn counts<T, E>(
+    trial: &Arc<Trial>,
+    what: &'static str,
+    done: impl Future<Output = Result<T, E>> + Send + 'static,
+) {
+    let trial = Arc::clone(trial);
+    spawn(async move {
+        if done.await.is_ok() {
+            trial.world.lock().unwrap().journal.strike(what);
+        }
+    });
 }
 
 /// Takes the permission to delete from all folders, and gives it back after a while, or when faults

@@ -33,8 +33,10 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 /// Makes the first nodes, before processes begin.
 pub(super) async fn prepare(operator: &Client) -> Result<(), zk_client::Error> {
     let options = CreateOptions::persistent();
-    drop(operator.create_all(&format!("{ROOM}/0"), b"", &options).await?);
-    operator.create(VALUE, b"", &options).await.map(drop)
+    drop(operator.create_all(VALUE, b"", &options.container_parents()).await?);
+    let node = format!("{ROOM}/0");
+    let room = (Op::create(ROOM, b"", &options), Op::create(&node, b"", &options));
+    operator.multi(room).await.map(drop)
 }
 
 /// A process that follows.
@@ -160,7 +162,7 @@ impl Follower {
             return false;
         };
         self.is_outdated_while_cut_off(&client).await;
-        self.write(&client, random).await;
+        let is_done = self.write(&client, random).await;
         // Its reply comes after all others.
         drop(client.exists(FOLDER).await);
         let zxid = client.last_zxid();
@@ -168,10 +170,12 @@ impl Follower {
         let request = LockRequest::of(who);
         match unless_given_up(trial, who, u64::MAX, self.shows(zxid)).await {
             Some(Ok(())) => {
-                trial.serves(who.name);
+                if is_done {
+                    trial.serves(who.name);
+                }
                 trial.count("grants");
                 trial.note(|| format!("{who} SEES {zxid}"));
-                true
+                is_done
             }
             Some(Err(error)) => {
                 judge::failed(trial, &request, &error);
@@ -212,8 +216,8 @@ impl Follower {
         }
     }
 
-    /// Moves the node in the room, or makes both.
-    async fn move_node(&self, client: &Client, random: &mut Random) {
+    /// Moves the node in the room, or makes both. True if that is done.
+    async fn move_node(&self, client: &Client, random: &mut Random) -> bool {
         let options = CreateOptions::persistent();
         let (from, to) = if random.percent(50) { (0, 1) } else { (1, 0) };
         let [here, there] = [from, to].map(|place| format!("{ROOM}/{place}"));
@@ -227,10 +231,11 @@ impl Follower {
         if moved.is_ok() {
             self.trial.count("moved");
         }
+        moved.is_ok()
     }
 
-    /// Changes a node, whatever comes of that.
-    async fn write(&self, client: &Client, random: &mut Random) {
+    /// Changes a node. True if that is done, as far as is known.
+    async fn write(&self, client: &Client, random: &mut Random) -> bool {
         let path = match self.followed {
             Followed::Value { .. } => VALUE.to_owned(),
             _ if self.trial.is_planned && random.percent(50) => {
@@ -272,5 +277,6 @@ impl Follower {
         if done.is_ok() {
             self.trial.count(what);
         }
+        done.is_ok()
     }
 }

@@ -11,9 +11,8 @@ use super::check::PROMPT;
 use super::clock::now;
 use super::journal::Journal;
 use super::judge::{self, LockRequest};
-use super::locks::Patience;
 use super::network::World;
-use super::process::{Phase, Progress, Trial, Who};
+use super::process::{Progress, Trial, Who};
 use super::work::{Job, for_polls, unless_given_up};
 
 /// Nodes by which a task has something.
@@ -156,18 +155,12 @@ impl Job {
         try_acquire: impl Future<Output = Result<Option<G>, Error>>,
     ) -> Option<(G, LockRequest)> {
         let (who, request) = (self.who, self.request());
-        let (patience, polls) = match self.random.within(0..10) {
-            0..2 if self.trial.phase() == Phase::Storm => (Patience::Tries, u64::MAX),
-            _ if !self.is_storm() => (Patience::Waits, u64::MAX),
-            2..4 => (Patience::Within(self.random.millis(0..300)), u64::MAX),
-            4 => (Patience::Waits, self.random.within(1..12)),
-            _ => (Patience::Waits, u64::MAX),
-        };
+        let (patience, polls) = self.patience();
         self.trial.note(|| format!("{who} asks for {what}: {patience:?}, {polls}"));
         let asked = patience.ask(acquire, |time, _| acquire_within(time), try_acquire);
         let got = self.get(&request, polls, asked).await?;
         if got.is_none() {
-            self.trial.count("acquires cancelled");
+            self.trial.count(patience.in_vain());
         }
         got.map(|got| (got, request))
     }

@@ -13,9 +13,6 @@ use super::trace::{Told, Trace};
 /// The folder of the lock.
 pub(super) const FOLDER: &str = "/locks/simulated";
 
-/// That an operator has deleted the folder with all that was in it.
-pub(super) const REMOVED: &str = "folder removed";
-
 /// Where the locks of keys are, and the key of the one that is contended for.
 pub(super) const FOLDER_OF_KEYS: &str = "/locks";
 pub(super) const KEY: &str = "simulated";
@@ -132,8 +129,11 @@ pub(super) struct Journal {
     recast: BTreeSet<String>,
     /// The numbers of the contenders that have left the queue, and when.
     left: Vec<(i64, Instant)>,
-    /// How often each session has written to the folder's own data.
-    written: BTreeMap<i64, u64>,
+    /// How often the folder's own data was written, since it was created.
+    writes: i64,
+    /// For each session, the numbers of its writes to the folder's own data that no task has been
+    /// told of.
+    pub(super) written: BTreeMap<i64, Vec<i64>>,
     /// Sessions that were ended before their timeout.
     pub(super) ended_early: Vec<SessionId>,
     /// When each transaction happened.
@@ -161,6 +161,7 @@ impl Journal {
             gone: BTreeMap::new(),
             recast: BTreeSet::new(),
             left: Vec::new(),
+            writes: 0,
             written: BTreeMap::new(),
             ended_early: Vec::new(),
             times: BTreeMap::new(),
@@ -209,6 +210,9 @@ impl Journal {
                         self.recast.insert(path.clone());
                     }
                     self.told.values_mut().for_each(|told| told.retain(|(one, _)| one != path));
+                    if path == FOLDER {
+                        self.writes = 0;
+                    }
                     self.created.insert(path.clone(), zxid.0);
                     self.alive.insert(path.clone(), zxid.0);
                 }
@@ -218,7 +222,9 @@ impl Journal {
                     self.gone.extend(created.map(|node| (node, (*zxid, *session))));
                 }
                 Change::DataSet if path == FOLDER => {
-                    *self.written.entry(session.unwrap_or_default().0).or_default() += 1;
+                    self.writes += 1;
+                    let written = self.written.entry(session.unwrap_or_default().0).or_default();
+                    written.push(self.writes);
                 }
                 _ => {}
             }
@@ -234,16 +240,6 @@ impl Journal {
         let (number, _) = contender(path)?;
         let ahead = self.left.iter().filter(|(other, _)| *other < number).map(|(_, at)| *at);
         ahead.chain(self.times.get(&Zxid(czxid)).copied()).max()
-    }
-
-    /// How often a session has written to the folder's own data.
-    pub(super) fn written(&self, session: SessionId) -> u64 {
-        self.written.get(&session.0).copied().unwrap_or_default()
-    }
-
-    /// The sessions that have written to the folder's own data.
-    pub(super) fn writers(&self) -> impl Iterator<Item = i64> {
-        self.written.keys().copied()
     }
 
     /// The transaction that created the last node of this name.

@@ -285,6 +285,9 @@ pub(super) fn failed(trial: &Trial, request: &LockRequest, error: &Error) {
         ErrorKind::Client if error.client().is_some_and(zk_client::Error::is_session_over) => {
             "acquires ended with the session"
         }
+        _ if passes(error) && error.client().is_some_and(|it| it.code().is_some()) => {
+            "acquires refused"
+        }
         _ if passes(error) => "acquires that connections broke",
         _ => {
             return world.journal.violate(format!("{who} fails for no good reason: {error}"));

@@ -41,6 +41,11 @@ pub(super) enum Patience {
 }
 
 impl Patience {
+    /// What it is called if the lock was not to be had.
+    pub(super) fn in_vain(self) -> &'static str {
+        if matches!(self, Self::Tries) { "tries in vain" } else { "acquires cancelled" }
+    }
+
     /// Asks in one of three ways for a guard: that is `None` if the time was over before, or if
     /// somebody else holds the lock.
     pub(super) async fn ask<G, A, F>(

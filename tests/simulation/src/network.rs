@@ -76,6 +76,13 @@ impl World {
         self.heard.get(&process).copied().unwrap_or_default()
     }
 
+    /// Deletes what the server may delete by itself. Returns whether anything is deleted.
+    pub(super) fn reaps(&mut self) -> bool {
+        let before = self.net.core.last_zxid();
+        self.serve(|core, now| core.reap(now));
+        before != self.net.core.last_zxid()
+    }
+
     /// Forgets what a process has received, because it restarts.
     pub(super) fn forget(&mut self, process: usize) {
         self.heard.remove(&process);

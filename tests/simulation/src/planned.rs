@@ -18,15 +18,15 @@ use zk_client::{Client, SessionId};
 use zk_embedded::{ErrorCode, OpCode};
 
 use super::clock::now;
-use super::folder::withhold;
+use super::folder::{counts, withhold};
 use super::gate::Mode;
-use super::journal::{FOLDER, REMOVED, nodes};
+use super::journal::{FOLDER, nodes};
 use super::nemesis::{UNPROVEN, kill};
 use super::net::Traffic;
 use super::network::{Shared, World};
 use super::process::{Phase, Trial};
 use super::{Family, Outcome, Servers, Simulation, in_virtual_time};
-use crate::task::{later, spawn};
+use crate::task::later;
 use zk_inputs::Random;
 
 /// The session timeout of the contenders. A third of it is enough for two round trips on the
@@ -38,7 +38,7 @@ const TURN: Duration = Duration::from_millis(60);
 
 /// How many turns a contender takes one after the other when something has happened, and how long
 /// it rests before each further one: it would show little that those have not shown.
-const TURNS: u32 = 4;
+const TURNS: u32 = 3;
 const REST: Duration = Duration::from_millis(1250);
 
 /// What goes wrong at a frame.
@@ -144,7 +144,7 @@ impl FromStr for Strike {
 pub struct Course {
     /// Its result.
     pub outcome: Outcome,
-    /// The frames that arrived until every contender had two turns.
+    /// The frames that arrived until every contender had two turns, or the work was shared evenly.
     pub frames: Vec<Frame>,
     /// How many of the faults struck.
     pub struck: usize,
@@ -153,7 +153,7 @@ pub struct Course {
 }
 
 /// Runs a family with these faults, on links with this latency in milliseconds. What contenders do
-/// differs from latency to latency.
+/// differs from family to family and from latency to latency.
 pub fn run(
     family: Family,
     servers: Servers,
@@ -162,7 +162,7 @@ pub fn run(
     traced: bool,
 ) -> Course {
     assert!(family.works_on(servers), "{family:?} on servers of {servers:?}");
-    let mut random = Random::new(latency);
+    let mut random = Random::new(1000 * family as u64 + latency);
     let (latency, strikes) = (Duration::from_millis(latency), strikes.to_vec());
     let script = Script { servers, latency, strikes, ..Script::default() };
     let world = in_virtual_time(async {
@@ -318,23 +318,16 @@ impl Due {
                 for node in &all {
                     match fault {
                         Fault::Purge => drop(operator.delete(node, None)),
-                        _ => drop(operator.set_data(node, b"written", None)),
+                        _ => drop(operator.set_data(node, b"__REVOKE__", None)),
                     }
                 }
                 !all.is_empty()
             }
-            Fault::Reap => {
-                let mut world = world();
-                let before = world.net.core.last_zxid();
-                world.serve(|core, now| core.reap(now));
-                before != world.net.core.last_zxid()
-            }
+            Fault::Reap => world().reaps(),
             Fault::Remove => {
-                let mut world = world();
-                let is_there = world.net.core.has_node(FOLDER);
+                let is_there = world().net.core.has_node(FOLDER);
                 if is_there {
-                    world.journal.strike(REMOVED);
-                    spawn(operator.delete_all(FOLDER));
+                    counts(trial, "folder removed", operator.delete_all(FOLDER));
                 }
                 is_there
             }

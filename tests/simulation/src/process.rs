@@ -13,7 +13,7 @@ use zk_client::{Client, SessionState};
 use zk_recipes::{Layout, Options, Owner, Shard};
 
 use super::Family;
-use super::counts::Adds;
+use super::counts::OpenAdds;
 use super::followers;
 use super::gate::{Gate, Mode};
 use super::held::Held;
@@ -93,7 +93,7 @@ pub(super) struct Progress {
     pub(super) parties: u32,
     /// What each task that rests has seen last of the group: the nodes of its members.
     pub(super) views: BTreeMap<Name, Vec<String>>,
-    pub(super) adds: Adds,
+    pub(super) open_adds: OpenAdds,
     /// The shards that are worked on, each by the index of what its worker has.
     pub(super) works: BTreeMap<usize, Shard>,
     /// What the nodes that are followed have been.
@@ -125,8 +125,8 @@ impl Trial {
         }
     }
 
-    /// How often each task must get the lock in the calm. After few faults once is enough, since it
-    /// had two turns among them.
+    /// How often each task must get the lock in the calm. Once is enough after few faults: each
+    /// task has usually had two turns before.
     pub(super) fn turns(&self) -> u32 {
         if self.is_planned { 1 } else { 2 }
     }
@@ -256,6 +256,8 @@ pub(super) async fn live(
                 lock,
                 owner: Owner::new(),
                 passes,
+                asked: process as u64,
+                left: process as u64,
                 random: random.fork(),
             };
             spawn(gate.guard(work.run()))

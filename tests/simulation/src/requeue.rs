@@ -45,7 +45,11 @@ impl Job {
     async fn next(&mut self, held: Option<(AnyGuard, usize)>) -> Option<(AnyGuard, usize)> {
         let (trial, who) = (Arc::clone(&self.trial), self.who);
         let strays = self.strays();
-        let requeues = self.random.percent(20);
+        let requeues = match self.trial.is_planned {
+            true => self.asked % 4 < 3,
+            false => self.random.percent(20),
+        };
+        self.asked += 1;
         let (patience, polls) = match self.random.within(0..4) {
             _ if !strays => (Patience::Waits, u64::MAX),
             0 => (Patience::Within(self.random.millis(0..40)), u64::MAX),
@@ -78,7 +82,8 @@ impl Job {
                 return Some((guard, grant));
             }
             Some((Err(error), _)) => judge::failed(&trial, &request, &error),
-            Some((Ok(None), _)) | None => {
+            Some((Ok(None), _)) => trial.count(patience.in_vain()),
+            None => {
                 trial.count("acquires cancelled");
                 trial.note(|| format!("{who} has cancelled"));
             }

@@ -30,6 +30,11 @@ pub(super) struct Job {
     pub(super) lock: AnyLock,
     pub(super) owner: Owner,
     pub(super) passes: u32,
+    /// How often the task has asked, and has left what it held, counted from the number of its
+    /// process. With faults of a script these choose how it asks and leaves, so that each way comes
+    /// soon.
+    pub(super) asked: u64,
+    pub(super) left: u64,
     pub(super) random: Random,
 }
 
@@ -107,6 +112,20 @@ impl Job {
         self.trial.phase() == Phase::Storm && !self.trial.is_planned
     }
 
+    /// How long the next acquire waits, and after how many polls it is given up.
+    pub(super) fn patience(&mut self) -> (Patience, u64) {
+        let planned = self.trial.is_planned.then_some(3 * self.asked % 10);
+        self.asked += 1;
+        match planned.unwrap_or_else(|| self.random.within(0..10)) {
+            0..2 if self.trial.phase() == Phase::Storm => {
+                (Patience::Within(self.random.millis(0..300)), u64::MAX)
+            }
+            2..4 if self.trial.phase() == Phase::Storm => (Patience::Tries, u64::MAX),
+            4 if self.is_storm() => (Patience::Waits, self.random.within(1..12)),
+            _ => (Patience::Waits, u64::MAX),
+        }
+    }
+
     /// Asks for the lock once.
     async fn turn(&mut self) {
         let is_storm = self.is_storm();
@@ -130,26 +149,19 @@ impl Job {
             has_term: short.is_some(),
             at: now(),
         };
-        let (patience, polls) = match self.random.within(0..10) {
-            _ if !is_storm => (Patience::Waits, None),
-            0..2 => (Patience::Within(self.random.millis(0..300)), None),
-            2 => (Patience::Waits, Some(self.random.within(1..12))),
-            3 => (Patience::Tries, None),
-            _ => (Patience::Waits, None),
-        };
+        let (patience, polls) = self.patience();
         let who = self.who;
-        self.trial
-            .note(|| format!("{who} asks: {:?}, {patience:?}, polls {polls:?}", request.role));
+        self.trial.note(|| format!("{who} asks: {:?}, {patience:?}, {polls}", request.role));
         let trial = Arc::clone(&self.trial);
         let acquire = attend(&trial, who, lock.request(&self.owner, request.role, patience));
-        match unless_given_up(&trial, who, polls.unwrap_or(u64::MAX), acquire).await {
+        match unless_given_up(&trial, who, polls, acquire).await {
             Some((Ok(Some(guard)), heard)) => self.held(&lock, (guard, request, Some(heard))).await,
             Some((Err(error), _)) => judge::failed(&trial, &request, &error),
-            Some((Ok(None), _)) if matches!(patience, Patience::Tries) => {
-                trial.count("tries in vain");
-                trial.note(|| format!("{who} has tried in vain"));
+            Some((Ok(None), _)) => {
+                trial.count(patience.in_vain());
+                trial.note(|| format!("{who} gets nothing"));
             }
-            None | Some((Ok(None), _)) => {
+            None => {
                 trial.count("acquires cancelled");
                 trial.note(|| format!("{who} has cancelled"));
             }
@@ -288,7 +300,9 @@ impl Job {
         let who = self.who;
         let (node, czxid) = judge::leaves(&self.trial, grant);
         let trial = Arc::clone(&self.trial);
-        let otherwise = self.random.within(0..100);
+        let planned = trial.is_planned.then_some(20 * self.left % 100);
+        self.left += 1;
+        let otherwise = planned.unwrap_or_else(|| self.random.within(0..100));
         let write = Op::set_data(COUNTER, b"", None);
         let refused = match guard {
             AnyGuard::Plain(guard)
@@ -299,11 +313,8 @@ impl Job {
             }
             AnyGuard::Plain(guard) if otherwise < 15 => {
                 let again = attend(&trial, who, guard.requeue());
-                let again = match self.is_storm() && self.random.percent(20) {
-                    true => for_polls(self.random.within(1..6), again).await,
-                    false => Some(again.await),
-                };
-                return match again {
+                let polls = self.polls(20, 6);
+                return match unless_given_up(&trial, who, polls, again).await {
                     Some((Ok(guard), heard)) => {
                         trial.count("queued up again");
                         Some((
@@ -316,7 +327,10 @@ impl Job {
                         judge::failed(&trial, &request, &error);
                         None
                     }
-                    None => None,
+                    None => {
+                        trial.count("acquires cancelled");
+                        None
+                    }
                 };
             }
             AnyGuard::Plain(guard) if otherwise < 30 => guard
