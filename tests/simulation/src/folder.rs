@@ -17,7 +17,10 @@ use crate::task::spawn;
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 
 /// The data that is written to nodes. Some of it asks for the lock back.
-const WORDS: [&[u8]; 3] = [b"seen", b"__REVOKE__", b"unlock"];
+const WORDS: [&[u8]; 3] = [b"seen", REVOKE, b"unlock"];
+
+/// What asks the holder for the lock back.
+pub(super) const REVOKE: &[u8] = b"__REVOKE__";
 
 /// The longest time that others stay in the folder, in milliseconds.
 const STAYS: u64 = 120;

@@ -18,7 +18,7 @@ use zk_client::{Client, SessionId};
 use zk_embedded::{ErrorCode, OpCode};
 
 use super::clock::now;
-use super::folder::{counts, withhold};
+use super::folder::{REVOKE, counts, withhold};
 use super::gate::Mode;
 use super::journal::{FOLDER, nodes};
 use super::nemesis::{UNPROVEN, kill};
@@ -318,7 +318,7 @@ impl Due {
                 for node in &all {
                     match fault {
                         Fault::Purge => drop(operator.delete(node, None)),
-                        _ => drop(operator.set_data(node, b"__REVOKE__", None)),
+                        _ => drop(operator.set_data(node, REVOKE, None)),
                     }
                 }
                 !all.is_empty()

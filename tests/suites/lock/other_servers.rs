@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, Dialect, ErrorCode, Op, OpCode, Outcome};
-use zk_embedded::{Config, Deviation, Manner, Server};
-use zk_recipes::{Freshness, Lock, TreeCache, TreeLimits};
+use zk_embedded::{Config, Deviation, Fault, Manner, Server};
+use zk_recipes::{ErrorKind, Freshness, Lock, RwLock, TreeCache, TreeLimits};
 use zk_test_support::explore::settle;
 use zk_test_support::like::dialect_for;
 use zk_test_support::locks::{TIMEOUT, World};
@@ -91,7 +91,7 @@ async fn a_session_that_ends_again_and_again_is_no_reason_to_give_up_a_known_req
     let times = Cell::new(0);
     let work = async |client: Client| {
         if times.replace(times.get() + 1) < 5 {
-            world.server.inject(zk_embedded::Fault::lose_request().op(OpCode::CREATE2));
+            world.server.inject(Fault::lose_request().op(OpCode::CREATE2));
         }
         Lock::new(&client, "/lock")?.acquire().await?.release().await
     };
@@ -130,10 +130,27 @@ async fn a_ticket_is_refused_and_its_lock_released() {
         let client = connect(&world, dialect).await;
         let guard = Lock::new(&client, "/lock").unwrap().acquire().await.unwrap();
         let error = guard.into_ticket().unwrap_err();
-        assert_eq!(error.kind(), zk_recipes::ErrorKind::InvalidArgument, "{error}");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         settle().await;
         assert_eq!(world.server.children("/lock"), [""; 0]);
     }
+}
+
+/// A transaction was carried out whose new node the client cannot read, to learn its czxid.
+#[tokio::test(start_paused = true)]
+async fn a_new_node_that_is_not_shown_gives_no_guard_back_and_is_not_asked_for_without_an_end() {
+    let (manner, dialect) = keepers()[0];
+    let world = world(manner);
+    let client = connect(&world, dialect).await;
+    let hides = || world.server.inject(Fault::refuse(ErrorCode::NO_AUTH).op(OpCode::EXISTS));
+    let writer = RwLock::new(&client, "/lock").unwrap().write().await.unwrap();
+    hides();
+    let refused = writer.downgrade().await.unwrap_err();
+    assert_eq!((refused.guard.is_none(), refused.error.kind()), (true, ErrorKind::Lost));
+
+    (0..100).for_each(|_| hides());
+    let error = Lock::new(&client, "/other").unwrap().acquire().await.unwrap_err();
+    assert!(error.client().is_some_and(zk_client::Error::is_no_node), "{error}");
 }
 
 /// The server would end the connection, and the session with it.

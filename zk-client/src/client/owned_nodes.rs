@@ -49,7 +49,9 @@ impl Client {
     /// # Errors
     ///
     /// [`InvalidOptions`](crate::ErrorKind::InvalidOptions) unless the options are ephemeral and
-    /// sequential; the errors of [`create`](Self::create).
+    /// sequential; the errors of [`create`](Self::create). `NoNode` may also mean that the node was
+    /// created, on a server whose replies do not tell its czxid: the client could not read it, and
+    /// it may be gone.
     pub fn create_owned(
         &self,
         path: &str,

@@ -13,6 +13,7 @@ use zk_client::{Committed, Error as ClientError, Marker, Op, Operations, Outcome
 use crate::error::{Cause, Error};
 use crate::hold::Hold;
 use crate::hold::status::HoldStatus;
+use crate::steady::retries::was_created_unseen;
 
 impl Hold {
     /// Asks the ensemble whether the lock is ours.
@@ -150,9 +151,7 @@ impl Hold {
                 drop(self.take_node());
                 Err(Cause::Unconfirmed(error).into())
             }
-            // It was carried out. The client reads what it creates where a reply does not tell the
-            // czxid, and that node has gone.
-            Err(error) if error.is_no_node() && error.failed_op().is_none() => {
+            Err(error) if was_created_unseen(&error) => {
                 drop(self.take_node());
                 Err(self.status.mark_deleted())
             }

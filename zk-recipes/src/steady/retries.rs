@@ -47,6 +47,12 @@ pub(crate) fn was_looked_for_in_vain(error: &ClientError) -> bool {
     error.is_connection_loss() && error.outcome() == Outcome::NotApplied
 }
 
+/// True if a transaction was carried out, and the client could not read a node that it has created:
+/// it does that where a reply does not tell the czxid. The node may be gone.
+pub(crate) fn was_created_unseen(error: &ClientError) -> bool {
+    error.is_no_node() && error.failed_op().is_none()
+}
+
 /// Sends a request until it is answered, cannot pass, or has failed too often.
 pub(crate) async fn with_retries<T, E, R>(mut request: impl FnMut() -> R) -> Result<T, E>
 where

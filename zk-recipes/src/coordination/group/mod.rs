@@ -17,7 +17,7 @@ use crate::node::{Folder, NodeNaming, Role, parse_member};
 use crate::options::{OfMember, Options, Settings};
 use crate::queue::{Place, Queue};
 use crate::steady::absent::unless_absent;
-use crate::steady::retries::{Retries, was_looked_for_in_vain, with_retries};
+use crate::steady::retries::{Retries, was_created_unseen, was_looked_for_in_vain, with_retries};
 
 pub use members::{Member, Members, View};
 
@@ -255,9 +255,10 @@ async fn replace(queue: &Arc<Queue>, old: &[String]) -> Result<Option<Hold>, Err
     };
     let place = match created.await {
         Ok(node) => Place::new(queue, node)?,
-        Err(error) if error.is_no_node() && error.failed_op().is_some() => return Ok(None),
-        // The client reads the node where a reply does not tell its czxid.
-        Err(error) if error.is_no_node() => return Err(Cause::NodeVanished(stem).into()),
+        Err(error) if was_created_unseen(&error) => {
+            return Err(Cause::NodeVanished(stem).into());
+        }
+        Err(error) if error.is_no_node() => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     match place.is_first(None).await? {
