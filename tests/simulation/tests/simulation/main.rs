@@ -18,6 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use zk_simulation::Family;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const DEFAULT_SEEDS: u64 = 50;
 const SOAK_SEEDS: u64 = 10_000;
 
