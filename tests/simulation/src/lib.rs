@@ -183,7 +183,7 @@ fn begin(
     let world = World::new(config, Journal::new(traced), servers, script, random.fork());
     let world = Arc::new(Mutex::new(world));
     spawn(wire::pump(Arc::clone(&world)));
-    let (operator, driver) = Client::builder()
+    let (operator, driver) = clock::client()
         .seed(random.next())
         .session_timeout(Duration::from_secs(3600))
         .dialect(servers.dialect())

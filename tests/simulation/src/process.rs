@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinHandle;
-use zk_client::{Client, SessionState};
+use zk_client::SessionState;
 use zk_recipes::{Layout, Options, Owner, Shard};
 
 use super::Family;
+use super::clock;
 use super::counts::OpenAdds;
 use super::followers;
 use super::gate::{Gate, Mode};
@@ -216,7 +217,7 @@ pub(super) async fn live(
         life += 1;
         let dialer = Dialer { network: Arc::clone(&trial.world), party: Party::Process(process) };
         let timeout = if trial.is_planned { planned::TIMEOUT } else { random.millis(TIMEOUTS) };
-        let builder = Client::builder()
+        let builder = clock::client()
             .seed(seed)
             .session_timeout(timeout)
             .dialect(trial.world.lock().unwrap().servers.dialect())

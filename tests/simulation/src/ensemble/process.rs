@@ -11,7 +11,7 @@ use zk_recipes::{Error, ErrorKind, Guard, Lock, LockState, LockTicket, Options};
 use super::nemesis;
 use super::world::{LEADER, ServerId, World, name};
 use super::{FORBIDDEN, READ_ONLY};
-use crate::clock::now;
+use crate::clock::{self, now};
 use crate::gate::Gate;
 use crate::journal::{COUNTER, FOLDER};
 use crate::link::Party;
@@ -219,7 +219,7 @@ fn connect(
     random: &mut Random,
 ) -> (Client, impl Future<Output = ()> + Send + use<>) {
     let names: Vec<_> = servers.map(name).collect();
-    let mut builder = Client::builder()
+    let mut builder = clock::client()
         .seed(random.next())
         .session_timeout(trial.timeout)
         .connector(Dialer { network: Arc::clone(&trial.world), party });

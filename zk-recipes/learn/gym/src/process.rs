@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 use zk_client::Client;
+use zk_simulation::clock;
 use zk_simulation::gate::Gate;
 use zk_simulation::wire::Dialer;
 
@@ -199,7 +200,7 @@ fn client(world: &Shared, index: usize, gate: &Arc<Gate>) -> Result<Client> {
         seed
     };
     let dialer = Dialer { network: Arc::clone(world), party: Some(index) };
-    let builder = Client::builder().seed(seed).session_timeout(TIMEOUT).connector(dialer);
+    let builder = clock::client().seed(seed).session_timeout(TIMEOUT).connector(dialer);
     let (client, driver) = builder.split("zk:2181")?;
     spawn_local(gate.guard(driver));
     Ok(client)

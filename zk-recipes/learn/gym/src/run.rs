@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep_until, timeout};
-use zk_client::{Client, CreateOptions};
-use zk_simulation::clock::now;
+use zk_client::CreateOptions;
+use zk_simulation::clock::{self, now};
 use zk_simulation::gate::Mode as GateMode;
 use zk_simulation::wire::{Dialer, pump};
 
@@ -58,7 +58,7 @@ pub(crate) fn run(plan: &Plan, make: &Make) -> Outcome {
 /// Connects the operator, who creates the folder.
 async fn set(world: &Shared, plan: &Plan) -> Result<()> {
     let dialer = Dialer { network: Arc::clone(world), party: None };
-    let builder = Client::builder().seed(0).session_timeout(Duration::from_secs(3600));
+    let builder = clock::client().seed(0).session_timeout(Duration::from_secs(3600));
     let (client, driver) = builder.connector(dialer).split("zk:2181")?;
     spawn_local(driver);
     let options = match plan.has_container {
