@@ -102,11 +102,11 @@ async fn lack(stage: &mut Stage<'_>, needs: &str) -> Option<String> {
             let told = probe.word(word.as_bytes()).await.ok()?;
             (told == "refused").then(|| format!("the server does not allow the word {word}"))
         }
-        // A write that is cut off stops an ensemble of 3.9.3: see FINDINGS.md.
-        ("standalone", _) => {
+        // What an ensemble does instead is in FINDINGS.md.
+        ("standalone", why) => {
             let told = probe.word(b"srvr").await.ok()?;
             let has_peers = MODES_OF_PEERS.iter().any(|mode| told.contains(mode));
-            has_peers.then(|| "it can stop an ensemble".to_owned())
+            has_peers.then(|| why.to_owned())
         }
         (kind, _) => {
             let step = Step::of("probe", "createTTL $-probe");
