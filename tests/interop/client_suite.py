@@ -152,6 +152,16 @@ def pytest_runtest_logreport(report):
             outcomes[report.nodeid] = report.outcome
 
 
+def pytest_handlecrashitem(crashitem, sched):
+    """Leaves nothing to do again of what a worker did that has crashed: xdist (seen in 3.8.0) hands
+    on what it had finished too, and waits for ever if there is nothing else among that."""
+    for scope, done in list(sched.workqueue.items()):
+        if crashitem in done:
+            done[crashitem] = True
+        if all(done.values()):
+            del sched.workqueue[scope]
+
+
 def pytest_sessionfinish(session):
     if "PYTEST_XDIST_WORKER" in os.environ:
         return

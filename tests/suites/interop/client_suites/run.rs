@@ -14,14 +14,14 @@ use zk_test_support::foreign::Program;
 use zk_test_support::tls::{Authority, Certified};
 
 use super::is_listed;
-use super::table::ClientSuite;
+use super::table::{ClientSuite, KAZOO};
 use crate::program::zk_embedded;
 
 /// The digest of `super:test`.
 const SUPER_DIGEST: &str = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
 
-/// How long one test may take. Some of kazoo's wait for ever when they fail, and `test_lock` of its
-/// locks also if the next thread is in the lock before the test looks.
+/// How long one test may take. Some of kazoo's wait for ever when they fail, and `test_lock` and
+/// `test_rw_lock` of its locks also if the next thread is in the lock before the test looks.
 const TEST_SECONDS: u32 = 60;
 
 /// How long all of it may take.
@@ -142,4 +142,37 @@ impl<'a> Run<'a> {
         }
         Ok(outcomes)
     }
+}
+
+/// Tests of which one ends its worker, behind others that the worker is done with.
+const CRASHING: &str = "
+import os
+
+class TestCrash:
+    def test_before(self): pass
+    def test_crash(self): os._exit(1)
+    def test_behind(self): pass
+
+class TestA:
+    def test_a(self): pass
+    def test_b(self): pass
+
+class TestB:
+    def test_a(self): pass
+    def test_b(self): pass
+";
+
+#[tokio::test]
+async fn tests_behind_a_crash_of_their_worker_are_run() -> Result<()> {
+    let suite = ClientSuite { workers: 1, ..KAZOO };
+    let run = Run::find(&suite, "3.9").await?;
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("test_crashing.py"), CRASHING)?;
+    let run = Run { folder: folder.path().to_owned(), ..run };
+    let outcomes = run.outcomes(&[("test_crashing.py::TestCrash::test_crash", "it does")]).await?;
+    let failed = outcomes.iter().filter(|(_, outcome)| *outcome != "passed");
+    let failed: Vec<_> = failed.map(|(test, _)| test.as_str()).collect();
+    assert_eq!(failed, ["test_crashing.py::TestCrash::test_crash"]);
+    assert_eq!(outcomes.len(), 7);
+    Ok(())
 }
