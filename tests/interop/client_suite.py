@@ -153,8 +153,8 @@ def pytest_runtest_logreport(report):
 
 
 def pytest_handlecrashitem(crashitem, sched):
-    """Leaves nothing to do again of what a worker did that has crashed: xdist (seen in 3.8.0) hands
-    on what it had finished too, and waits for ever if there is nothing else among that."""
+    """Takes what a crashed worker has done out of the work for others. xdist 3.8.0 leaves it there,
+    and waits for ever for a new worker that first gets a class without a test to run."""
     for scope, done in list(sched.workqueue.items()):
         if crashitem in done:
             done[crashitem] = True

@@ -1,8 +1,11 @@
 //! No test is lost: each test file is compiled, and a test that did not run is reported.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use crate::width::files;
 
 /// The files below `folder` of a package that are part of no test program. Cargo finds the programs
 /// in a folder `tests` by itself; those in another folder are named in the manifest.
@@ -84,6 +87,30 @@ fn a_file_of_no_program_is_found_out() {
     assert_eq!(strays(package.path(), "tests", manifest), found);
     let unnamed = ["alone.rs", "apart/forgotten.rs", "whole/her.rs", "whole/main.rs"];
     assert_eq!(strays(package.path(), "suites", manifest), unnamed);
+}
+
+/// `tests/run` does not build the unit tests of these packages.
+#[test]
+fn packages_whose_unit_tests_are_not_built_have_none() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+    let run = read("tests/run");
+    let list = run.lines().find(|line| line.starts_with("no_unit_tests=")).unwrap();
+    let mut names: BTreeSet<_> =
+        list.split([' ', ')']).filter(|word| word.starts_with("zk-")).collect();
+    assert!(!names.is_empty(), "{list}");
+    for member in read("Cargo.toml").split('"') {
+        let manifest = fs::read_to_string(root.join(member).join("Cargo.toml")).unwrap_or_default();
+        let name = manifest.lines().find_map(|line| line.strip_prefix("name = ")).unwrap_or("");
+        if names.remove(name.trim_matches('"')) {
+            for file in files(&root.join(member).join("src")) {
+                let text = fs::read_to_string(&file).unwrap();
+                let has_test = text.contains("#[test]") || text.contains("#[tokio::test");
+                assert!(!has_test, "nobody runs the tests in {}", file.display());
+            }
+        }
+    }
+    assert!(names.is_empty(), "there are no such packages: {names:?}");
 }
 
 /// What `cargo test -- --list` prints for two programs.

@@ -144,22 +144,20 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Tests of which one ends its worker, behind others that the worker is done with.
+/// Two classes, of which the larger one runs first. A test of the other one ends the worker.
 const CRASHING: &str = "
 import os
+
+class TestDone:
+    def test_a(self): pass
+    def test_b(self): pass
+    def test_c(self): pass
+    def test_d(self): pass
 
 class TestCrash:
     def test_before(self): pass
     def test_crash(self): os._exit(1)
     def test_behind(self): pass
-
-class TestA:
-    def test_a(self): pass
-    def test_b(self): pass
-
-class TestB:
-    def test_a(self): pass
-    def test_b(self): pass
 ";
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Instant, sleep_until};
 use zk_client::{Client, CreateOptions};
 use zk_inputs::Random;
-use zk_simulation::clock::now;
+use zk_simulation::clock::{self, now};
 use zk_simulation::net::Traffic;
 use zk_simulation::wire::{Dialer, pump};
 
@@ -358,7 +358,7 @@ impl Stage {
 /// Creates the nodes that the scene begins with. That is not recorded.
 async fn set(world: &Shared, kind: Kind) -> Result<(), zk_client::Error> {
     let dialer = Dialer { network: Arc::clone(world), party: None };
-    let client = Client::builder().seed(0).connector(dialer).connect("zk:2181").await?;
+    let client = clock::client().seed(0).connector(dialer).connect("zk:2181").await?;
     client.create(DATA, b"", &CreateOptions::persistent()).await?;
     if kind.has_folder() {
         let options = match kind.is_recipe() {

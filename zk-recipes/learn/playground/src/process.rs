@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::spawn_local;
 use zk_client::{Client, SessionState};
-use zk_simulation::clock::now;
+use zk_simulation::clock::{self, now};
 use zk_simulation::gate::{Gate, Mode as GateMode};
 use zk_simulation::wire::Dialer;
 
@@ -99,7 +99,7 @@ impl Process {
         remembered: Memory,
     ) -> Result<Self, String> {
         let dialer = Dialer { network: Arc::clone(world), party: Some(party) };
-        let (client, driver) = Client::builder()
+        let (client, driver) = clock::client()
             .seed(seed)
             .session_timeout(TIMEOUT)
             .connector(dialer)
