@@ -2,15 +2,20 @@
 //! whatever is lost, and nothing of one round is left for the next.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use zk_client::{Client, Op, Zxid};
-use zk_embedded::Change;
+use zk_client::{Client, Op, Perms, Zxid};
+use zk_embedded::{Change, Fault, OpCode};
 use zk_recipes::{DoubleBarrier, Error, ErrorKind, LockState, Loss, Round};
-use zk_test_support::explore::settle;
+use zk_test_support::explore::{poll_once, settle};
 use zk_test_support::locks::{LOCK, TIMEOUT, World};
+
+use super::losses::jumping;
+use super::refused_deletes::permit;
 
 fn of(client: &Client, parties: u32) -> DoubleBarrier {
     DoubleBarrier::new(client, LOCK, parties).unwrap()
@@ -114,6 +119,25 @@ async fn a_party_that_is_lost_inside_has_left_for_the_others_and_is_told() {
         assert_eq!(two.fenced(Op::check("/", None)).await.unwrap_err().loss(), Some(loss));
         world.is_empty().await;
     }
+}
+
+/// It stood still while it left, lost its delete, and may delete only later.
+#[tokio::test(start_paused = true)]
+async fn nobody_has_left_whose_node_is_still_there() {
+    let world = World::new();
+    let (admin, (client, suspended)) = (world.client().await, jumping(&world).await);
+    let mut round = of(&client, 1).enter().await.unwrap();
+    permit(&admin, &[LOCK], Perms::ALL.without(Perms::DELETE)).await;
+    world.server.inject(Fault::go_silent().op(OpCode::DELETE));
+    let mut leave = pin!(round.leave());
+    assert!(poll_once(leave.as_mut()).is_pending(), "the list is sent");
+    suspended.fetch_add(TIMEOUT.as_secs(), Ordering::Relaxed);
+    let ended = timeout(3 * TIMEOUT, leave.as_mut()).await;
+    assert!(ended.is_err(), "it has left: {ended:?}");
+    assert_eq!(world.server.pending_faults(), 0);
+    permit(&admin, &[LOCK], Perms::ALL).await;
+    timeout(2 * TIMEOUT, leave).await.expect("it leaves").unwrap();
+    world.is_empty().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -95,7 +95,7 @@ fn is_lost(what: Result<(), Error>, loss: Loss) {
 }
 
 /// A client, and the number of seconds by which its clock is ahead.
-async fn jumping(world: &World) -> (Client, Arc<AtomicU64>) {
+pub(crate) async fn jumping(world: &World) -> (Client, Arc<AtomicU64>) {
     let suspended = Arc::new(AtomicU64::new(0));
     let told = Arc::clone(&suspended);
     let told = move || Duration::from_secs(told.load(Ordering::Relaxed));

@@ -28,7 +28,7 @@ const FOLDERS: [&str; 8] = [
 ];
 
 /// Sets what everybody may do with these folders.
-async fn permit(client: &Client, folders: &[&str], perms: Perms) {
+pub(crate) async fn permit(client: &Client, folders: &[&str], perms: Perms) {
     for path in folders {
         client.set_acl(path, &[Acl::new(perms, Id::ANYONE)], None).await.unwrap();
     }

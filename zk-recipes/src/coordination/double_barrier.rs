@@ -367,12 +367,13 @@ impl Round {
         }
         let released = (!self.has_left).then(|| self.hold.let_go());
         self.has_left = true;
-        let watching = others.first().map(watch);
+        let mut watching = others.first().map(watch);
         if let Some(released) = released
             && released.await? == Release::AlreadyLost
         {
-            // If the session is over, the list fails. If somebody deleted our node, we have left.
-            self.others().await?;
+            // If the session is over, the list fails. If it goes on and the delete was lost, our
+            // node is still there.
+            watching = self.others().await?.first().map(watch);
         }
         let Some(watching) = watching else { return Ok(None) };
         let (node, watcher) = watching.await?;
