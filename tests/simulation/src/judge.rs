@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use zk_client::{Client, ErrorCode};
+use zk_client::{Client, ErrorCode, ErrorKind as Kind};
 use zk_embedded::Zxid;
 use zk_recipes::{Error, ErrorKind, Hold, LockState, Loss};
 
@@ -306,8 +306,9 @@ pub(super) fn passes(error: &Error) -> bool {
             matches!(code, ErrorCode::THROTTLED_OP | ErrorCode::NO_AUTH)
                 || UNPROVEN.contains(&code.0)
         };
+        // Three connections may break in a row at the first request of its kind.
         error.is_connection_loss()
-            || error.kind() == zk_client::ErrorKind::Behind
+            || matches!(error.kind(), Kind::Behind | Kind::NeverAnswered)
             || error.code().is_some_and(passes)
     })
 }

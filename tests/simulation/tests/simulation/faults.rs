@@ -4,7 +4,8 @@
 //! The bound: the frames are those of a run without faults, until each contender had two turns, or
 //! the work is shared evenly. Without `ZK_SOAK` these are 40 at most, spread over the run. Pairs
 //! are of faults that strike alone. `ZK_SIM_PAIRS` is the number of pairs that each family runs,
-//! spread evenly over all of them; with `ZK_SOAK` all pairs run, unless that says otherwise.
+//! spread evenly over all of them; with `ZK_SOAK` all 87 million pairs run, unless that says
+//! otherwise. Two cores take about ten hours for these.
 //! `ZK_SIM_FAMILY` chooses one family. A run that fails is printed with the command that runs it
 //! alone and prints its trace, and with one that makes a page of it. With `ZK_SIM_COUNT` the others
 //! run all the same.
@@ -20,7 +21,7 @@ use std::sync::Mutex;
 use zk_simulation::planned::{self, Course, Fault, Strike};
 use zk_simulation::{Family, Outcome, Servers};
 
-use super::{caught, chosen_family, number, on_all_cores};
+use super::{caught, chosen_family, is_soak, number, on_all_cores};
 
 const DEFAULT_PAIRS: usize = 200;
 
@@ -62,25 +63,29 @@ fn every_family_holds_with_any_fault_and_with_pairs_of_faults() {
 fn search(family: Family) -> usize {
     let (mut runs, events) = (0, Mutex::new(Events::new()));
     for road in ROADS.into_iter().filter(|(servers, _)| family.works_on(*servers)) {
-        let mut run = |sets: &[Vec<Strike>]| {
-            let struck = run_all(family, road, sets, runs, |faults, course| {
+        let mut run = |count: usize, faults: &(dyn Fn(usize) -> Vec<Strike> + Sync)| {
+            let struck = run_all(family, road, count, faults, runs, |faults, course| {
                 if let ([one], LEDGER) = (faults, road) {
                     let happened = course.outcome.counts.into_keys();
                     events.lock().unwrap().entry(one.fault).or_default().extend(happened);
                 }
             });
-            assert!(struck.len() > sets.len() / 2, "too few faults strike");
-            runs += sets.len();
+            assert!(struck.len() > count / 2, "too few faults strike");
+            runs += count;
             struck
         };
-        run(&[Vec::new()]);
-        let strikes = run(&all_strikes(family, road)).concat();
+        run(1, &|_| Vec::new());
+        let strikes = all_strikes(family, road);
+        let struck = run(strikes.len(), &|n| vec![strikes[n]]);
+        let strikes = struck.into_iter().map(|n| strikes[n]).collect::<Vec<_>>();
         if road.0 == Servers::Apache && OF_PAIRS.contains(&road.1) {
-            run(&some_pairs(&strikes));
+            let all = strikes.len() * strikes.len().saturating_sub(1) / 2;
+            let wanted = wanted_pairs(all);
+            run(wanted, &|n| pair(&strikes, n * all / wanted));
         }
     }
-    // Runs that fail are not in it.
-    if number("ZK_SIM_COUNT").is_none() {
+    // Runs that fail are not in it, and a soak strikes where no ledger looks.
+    if number("ZK_SIM_COUNT").is_none() && !is_soak() {
         ledger(family, &events.into_inner().unwrap());
     }
     runs
@@ -111,31 +116,33 @@ fn listed<K: Display>(counts: &BTreeMap<K, u64>) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// Runs sets of faults until one fails. Returns those that all struck, after their runs were noted.
+/// Runs so many sets of faults until one fails. Returns the numbers of those of which all faults
+/// struck, in order, after their runs were noted.
 fn run_all(
     family: Family,
     road: (Servers, u64),
-    sets: &[Vec<Strike>],
+    count: usize,
+    faults: impl Fn(usize) -> Vec<Strike> + Sync,
     runs: usize,
     note: impl Fn(&[Strike], Course) + Sync,
-) -> Vec<Vec<Strike>> {
+) -> Vec<usize> {
     let counting = number("ZK_SIM_COUNT").is_some();
-    let struck = Mutex::new(BTreeSet::new());
-    let failed = on_all_cores(sets.len() as u64, counting, |n| {
-        let faults = &sets[n as usize];
-        let course = match run(family, road, faults) {
+    let struck = Mutex::new(Vec::new());
+    let failed = on_all_cores(count as u64, counting, |n| {
+        let faults = faults(n as usize);
+        let course = match run(family, road, &faults) {
             Ok(course) => course,
             Err(failure) => return Some(failure),
         };
         if course.struck == faults.len() {
-            struck.lock().unwrap().insert(n as usize);
-            note(faults, course);
+            struck.lock().unwrap().push(n as usize);
+            note(&faults, course);
         }
         None
     });
-    let struck = struck.into_inner().unwrap().into_iter().map(|n| sets[n].clone());
-    let struck = struck.collect::<Vec<_>>();
-    let (count, size, all, (servers, latency)) = (sets.len(), sets[0].len(), struck.len(), road);
+    let mut struck = struck.into_inner().unwrap();
+    struck.sort_unstable();
+    let (size, all, (servers, latency)) = (faults(0).len(), struck.len(), road);
     println!(
         "{family:?}, {servers:?}, {latency} ms: {count} runs with {size} faults, {all} of them \
          with all struck"
@@ -168,32 +175,34 @@ fn run(family: Family, road: (Servers, u64), strikes: &[Strike]) -> Result<Cours
 }
 
 /// All single faults at the frames of a run without faults.
-fn all_strikes(family: Family, (servers, latency): (Servers, u64)) -> Vec<Vec<Strike>> {
+fn all_strikes(family: Family, (servers, latency): (Servers, u64)) -> Vec<Strike> {
     let frames = planned::run(family, servers, latency, &[], false).frames;
     let at = |(frame, what)| {
         // With its connection the operator would lose its session for good.
         let spares = move |fault: &Fault| servers == Servers::Apache || *fault != Fault::Restart;
         let faults = Fault::ALL.into_iter().filter(move |it| it.suits(what) && spares(it));
-        faults.map(move |fault| vec![Strike { fault, frame }])
+        faults.map(move |fault| Strike { fault, frame })
     };
     let all = frames.len();
-    let most = if std::env::var_os("ZK_SOAK").is_some() { all } else { all.min(FRAMES) };
+    let most = if is_soak() { all } else { all.min(FRAMES) };
     // Of requests and replies in turn both have to be struck, whatever the distance is.
     let beside = |n: usize| if all < 2 * most { 0 } else { n % 2 };
     let spread = (0..most).map(|n| n * all / most + beside(n));
     spread.map(|n| (n, frames[n])).flat_map(at).collect()
 }
 
-/// As many pairs of different faults as are wanted, the earlier frame first.
-fn some_pairs(strikes: &[Strike]) -> Vec<Vec<Strike>> {
-    let with_earlier = |later: usize| (0..later).map(move |it| [strikes[it], strikes[later]]);
-    let pairs = (0..strikes.len()).flat_map(with_earlier).collect::<Vec<_>>();
-    let wanted = match number("ZK_SIM_PAIRS") {
-        None if std::env::var_os("ZK_SOAK").is_some() => pairs.len(),
-        wanted => wanted.map_or(DEFAULT_PAIRS, |wanted| wanted as usize).div_ceil(OF_PAIRS.len()),
-    };
-    let wanted = pairs.len().min(wanted.max(1));
-    (0..wanted).map(|n| pairs[n * pairs.len() / wanted].to_vec()).collect()
+/// How many of all pairs run.
+fn wanted_pairs(all: usize) -> usize {
+    let usual = if is_soak() { all } else { DEFAULT_PAIRS.div_ceil(OF_PAIRS.len()) };
+    let wanted = number("ZK_SIM_PAIRS").map(|wanted| (wanted as usize).div_ceil(OF_PAIRS.len()));
+    wanted.unwrap_or(usual).clamp(1, all)
+}
+
+/// The pair with this number, of all pairs of different faults, the earlier frame first. A fault
+/// comes in as many pairs as there are faults before it, behind the pairs of all of these.
+fn pair(strikes: &[Strike], number: usize) -> Vec<Strike> {
+    let later = (8 * number + 1).isqrt().div_ceil(2);
+    vec![strikes[number - later * (later - 1) / 2], strikes[later]]
 }
 
 /// Prints the trace of a run with `ZK_SIM_FAULTS`, of one family, `ZK_SIM_FAMILY`.

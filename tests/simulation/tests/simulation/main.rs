@@ -28,6 +28,10 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
+fn is_soak() -> bool {
+    std::env::var_os("ZK_SOAK").is_some()
+}
+
 /// Runs something, and returns the message of its panic as an error.
 fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
@@ -73,8 +77,7 @@ fn on_all_cores(
 
 /// Runs the number of seeds that is asked for, in which the events of the ledger must happen.
 fn check(family: Family) {
-    let is_soak = std::env::var_os("ZK_SOAK").is_some();
-    let usual = if is_soak { SOAK_SEEDS } else { DEFAULT_SEEDS };
+    let usual = if is_soak() { SOAK_SEEDS } else { DEFAULT_SEEDS };
     let seeds = number("ZK_SIM_SEEDS").unwrap_or(usual);
     let counts = Mutex::new(BTreeMap::<&'static str, u64>::new());
     let counting = number("ZK_SIM_COUNT").is_some();
