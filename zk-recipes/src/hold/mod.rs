@@ -63,8 +63,8 @@ impl LockState {
 pub enum Release {
     /// The lock was ours until now.
     Released,
-    /// Somebody deleted the node, or the session ended, before the release was carried out. Or the
-    /// lock was released before, by another task that shares the guard.
+    /// The lock was [lost](Loss) before the release was carried out, or released by another task
+    /// that shares the guard. If the node is still there, the client deletes it as soon as it can.
     AlreadyLost,
 }
 
