@@ -4,8 +4,8 @@
 //! The bound: the frames are those of a run without faults, until each contender had two turns, or
 //! the work is shared evenly. Without `ZK_SOAK` these are 40 at most, spread over the run. Pairs
 //! are of faults that strike alone. `ZK_SIM_PAIRS` is the number of pairs that each family runs,
-//! spread evenly over all of them; with `ZK_SOAK` all 87 million pairs run, unless that says
-//! otherwise. Two cores take about ten hours for these.
+//! spread evenly over all of its pairs. With `ZK_SOAK` it runs all of them, unless that is set: for
+//! all families together these are 87 million, which would take two cores about ten hours.
 //! `ZK_SIM_FAMILY` chooses one family. A run that fails is printed with the command that runs it
 //! alone and prints its trace, and with one that makes a page of it. With `ZK_SIM_COUNT` the others
 //! run all the same.
